@@ -20,7 +20,7 @@ from kvwal.cli.bundles import unbundle
 from kvwal.errors import ConfigError
 
 
-class Group(NamedTuple):
+class CommandGroup(NamedTuple):
     """Commands of two words: the first one, the panel of help that lists it, its help, and the functions `<first>_<second>`."""
 
     name: str
@@ -62,7 +62,7 @@ COMMANDS: dict[str, Sequence[str]] = {
 """The commands of one word, by the panel of help that lists them."""
 
 GROUPS = [
-    Group(
+    CommandGroup(
         "log",
         "The store",
         "Look into the log's own files.",
@@ -72,7 +72,7 @@ GROUPS = [
             "kvwal.cli.commands.logs:log_repair",
         ],
     ),
-    Group(
+    CommandGroup(
         "archive",
         "The archive",
         "The archive: sorted, immutable objects in a folder or a bucket.",
@@ -185,7 +185,7 @@ def begin(
     """Options that stand before the command's name."""
 
 
-def _group_app(group: Group) -> typer.Typer:
+def _group_app(group: CommandGroup) -> typer.Typer:
     app = typer.Typer(help=group.text, no_args_is_help=True)
     for name in group.functions:
         app.command(_word(name).removeprefix(f"{group.name}_"), cls=Command)(_function(name))

@@ -31,7 +31,7 @@ from kvwal.location.cluster import ClusterMaps
 from kvwal.location.moments import MomentReader
 from kvwal.location.opening import Names, open_reader, open_writer
 from kvwal.location.parse import ArchiveLocation, ClusterLocation, FolderLocation, Location, parse_location
-from kvwal.location.readers import Reader, Writer
+from kvwal.location.readers import LocationReader, LocationWriter
 from kvwal.ports.disk import OS_DISK
 from kvwal.store.options import archive_argument
 from kvwal_archive.layout import Place
@@ -68,7 +68,7 @@ class StoreSelection:
         return self._logs(location) if isinstance(location, FolderLocation) else None
 
     @contextmanager
-    def reader(self, at: str | None = None) -> Iterator[Reader]:
+    def reader(self, at: str | None = None) -> Iterator[LocationReader]:
         """Open the location for one command that only reads: as it is now, or as it was at the typed time `at`."""
         timestamp = None if at is None else parse_moment(at)
         with show.progress() as report, open_reader(self.parsed(), self._names(), report) as store:
@@ -77,7 +77,7 @@ class StoreSelection:
     @contextmanager
     def writer(
         self, *, existing: str | None = None, begins: str | None = None, accept_clock: bool = False
-    ) -> Iterator[Writer]:
+    ) -> Iterator[LocationWriter]:
         """Open the location for one command that writes, with a progress bar while logs are recovered.
 
         With `existing`, raises `ConfigError` unless that business is there. With `begins`, a note on standard error says at the
@@ -112,7 +112,7 @@ class StoreSelection:
             return ""
         return begun_in_folder(OS_DISK, folder.root, folder.namespace, folder.cluster, business)
 
-    def check_archived(self, store: Writer) -> None:
+    def check_archived(self, store: LocationWriter) -> None:
         """See `LogSelection.check_archived`. The nodes of a cluster archive by themselves."""
         folder = self.folder()
         if folder is not None and isinstance(store, kvwal.Store):

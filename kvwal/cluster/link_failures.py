@@ -104,7 +104,7 @@ def _quality(reports: Sequence[LinkReport]) -> _Link:
     return _Link.UNSURE
 
 
-class Verdict:
+class VerdictDebouncer:
     """Debouncer of the verdict: a verdict takes effect once it has been the same for `_HOLD_SECONDS`."""
 
     def __init__(self) -> None:

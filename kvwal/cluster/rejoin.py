@@ -28,7 +28,7 @@ WINDOW_MS = 20_000
 """For how long a member may have served alone without having noticed."""
 
 
-class Change(NamedTuple):
+class LastChange(NamedTuple):
     """The last change of a key in a log. `value` is None for a delete, `expires` 0 for never."""
 
     key_class: str
@@ -49,7 +49,7 @@ class Suspect(NamedTuple):
     values that memory may hold while no member has written the key since. In both, None means that memory has no entry."""
 
     business: str
-    change: Change
+    change: LastChange
     live: Value | None
     before: frozenset[Value | None]
 
@@ -61,7 +61,7 @@ class Locked(NamedTuple):
     held: Value | None
 
 
-class ClusterMemory(Protocol):
+class LockableMemory(Protocol):
     """The cluster's memory of single keys. Every call may wait for other members. One thread makes all calls."""
 
     def read(self, business: str, key: Identity) -> Value | None:
@@ -97,7 +97,7 @@ class RejoinComparison:
         namespace: str,
         cluster: str,
         node: str,
-        memory: ClusterMemory,
+        memory: LockableMemory,
         *,
         logged: Mapping[str, int],
         now_ms: int,
@@ -162,7 +162,7 @@ class RejoinComparison:
         before = self._before(business, nodes - {self._node}, since, mine)
         # What a destroyed map held must not come back.
         dropped = max((change.timestamp + self._skew for change in before if self._is_mark(change)), default=0)
-        earlier: dict[Identity, list[Change]] = {}
+        earlier: dict[Identity, list[LastChange]] = {}
         for change in before:
             earlier.setdefault(change.identity, []).append(change)
         for identity, change in mine.items():
@@ -171,7 +171,7 @@ class RejoinComparison:
                 if suspect is not None and _is_lacking(suspect, self._memory.read(business, identity)):
                     yield suspect
 
-    def _before(self, business: str, others: set[str], since: int, wanted: Collection[Identity]) -> list[Change]:
+    def _before(self, business: str, others: set[str], since: int, wanted: Collection[Identity]) -> list[LastChange]:
         """What memory may hold of `wanted` keys: the last of the others, and all of this member's from shortly before `since`."""
         where = (self._objects, *self._where, business)
         keys = {key for _, key in wanted}
@@ -180,7 +180,7 @@ class RejoinComparison:
             changes += self._changes(restore_batches(*where, nodes=dict.fromkeys(others)).batches, 0, keys)
         return changes + self._after(business, {self._node: None}, since, keys)
 
-    def _suspect(self, business: str, mine: Change, before: list[Change], dropped: int) -> Suspect | None:
+    def _suspect(self, business: str, mine: LastChange, before: list[LastChange], dropped: int) -> Suspect | None:
         if any(change.timestamp > mine.timestamp for change in before):
             return None
         values: set[Value | None] = set()
@@ -191,7 +191,7 @@ class RejoinComparison:
         live = None if ended else (mine.value_class, mine.value or b"")
         return Suspect(business, mine, live, frozenset(values or {None}))
 
-    def _changed(self, business: str, changes: list[Change]) -> set[Identity]:
+    def _changed(self, business: str, changes: list[LastChange]) -> set[Identity]:
         """The identities of those `changes` for which a log has a newer change; all of them if the map was destroyed since."""
         wanted = {change.identity: change.timestamp for change in changes}
         newer = self._after(business, None, min(wanted.values()), {key for _, key in wanted})
@@ -201,22 +201,22 @@ class RejoinComparison:
 
     def _after(
         self, business: str, nodes: dict[str, int | None] | None, since: int, keys: AbstractSet[bytes]
-    ) -> list[Change]:
+    ) -> list[LastChange]:
         """All changes of these keys after `since` in the logs of `nodes` (None: all nodes), not only the last of each key."""
 
-        def read() -> list[Change]:
+        def read() -> list[LastChange]:
             infos = (info for part in parts(self._objects, *self._where, business, nodes) for info in part.infos)
             tables = (read_rows(self._objects, info) for info in infos if info.footer.max_timestamp > since)
             return [change for table in tables for change in self._changes(table.to_batches(), since, keys)]
 
         return listed_again(read)
 
-    def _is_mark(self, change: Change) -> bool:
+    def _is_mark(self, change: LastChange) -> bool:
         return change.identity == (self._mark, b"") and change.value is not None
 
     def _changes(
         self, batches: Iterable[pa.RecordBatch], since: int, keys: AbstractSet[bytes] | None = None
-    ) -> Iterator[Change]:
+    ) -> Iterator[LastChange]:
         """The changes after `since`. With `keys` only the changes of these keys, and the marks."""
         import pyarrow.compute as pc
 
@@ -228,7 +228,7 @@ class RejoinComparison:
             for row in batch.filter(chosen).to_pylist():
                 if row["key_class"] == self._mark or self._is_of_map(row["key_class"]):
                     value = None if row["deleted"] else row["value"]
-                    yield Change(
+                    yield LastChange(
                         row["key_class"], row["key"], row["value_class"], value, row["timestamp"], row["expires"] or 0
                     )
 
@@ -246,7 +246,7 @@ def _is_among(column: pa.BinaryArray, keys: AbstractSet[bytes]) -> pa.BooleanArr
     return pc.is_in(column, value_set=pa.array(list(keys), type=column.type))
 
 
-def _values(change: Change) -> set[Value | None]:
+def _values(change: LastChange) -> set[Value | None]:
     """What memory holds after a change; of an entry that ends either, since each member's clock says when that is."""
     if change.value is None:
         return {None}

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class ArchiveReader:
-    """The businesses of one namespace and cluster in an archive. See `Reader`.
+    """The businesses of one namespace and cluster in an archive. See `LocationReader`.
 
     It has what was archived: by default a store archives its entries within a minute. Each call lists the archive anew.
     """
@@ -50,18 +50,18 @@ class ArchiveReader:
         self._node = node
 
     def businesses(self) -> list[str]:
-        """See `Reader.businesses`."""
+        """See `LocationReader.businesses`."""
         return sorted({place.business for place in self._places()})
 
     def business(self, name: str, *, logged: bool = False) -> ArchivedBusiness:
-        """See `Reader.business`. Its entries always have the timestamps of the logs."""
+        """See `LocationReader.business`. Its entries always have the timestamps of the logs."""
         nodes = [place.node for place in self._places(name)]
         if not nodes:
             raise self._no_such_log(name)
         return ArchivedBusiness(self._objects, (self._namespace, self._cluster, name), nodes)
 
     def sizes(self) -> dict[str, int | None]:
-        """See `Reader.sizes`: the bytes of the objects that count. Raises `ConfigError` if there is none."""
+        """See `LocationReader.sizes`: the bytes of the objects that count. Raises `ConfigError` if there is none."""
         sizes: dict[str, int] = {}
         for place in self._some_places():
             of_node = sum(info.size for info in live_objects(self._objects, place))
@@ -69,11 +69,11 @@ class ArchiveReader:
         return dict(sorted(sizes.items()))
 
     def source(self, statement: str = "") -> LocationSource:
-        """See `Reader.source`."""
+        """See `LocationReader.source`."""
         return LocationSource(self, statement, self._changes)
 
     def stats(self) -> dict[str, Any]:
-        """See `Reader.stats`: what each node has archived of each business."""
+        """See `LocationReader.stats`: what each node has archived of each business."""
         businesses: dict[str, dict[str, Any]] = {}
         for place in self._some_places():
             infos = live_objects(self._objects, place)

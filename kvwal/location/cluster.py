@@ -35,17 +35,17 @@ _MOST_SPANS = 16
 
 
 class ClusterMaps:
-    """The maps of a cluster by the names of their businesses. See `Reader` and `Writer`."""
+    """The maps of a cluster by the names of their businesses. See `LocationReader` and `LocationWriter`."""
 
     def __init__(self, store: ClusterStore) -> None:
         self._store = store
 
     def map(self, name: str, /) -> ClusterMap:
-        """See `Writer.map`."""
+        """See `LocationWriter.map`."""
         return self._store.map(to_map(name))
 
     def businesses(self) -> list[str]:
-        """See `Reader.businesses`."""
+        """See `LocationReader.businesses`."""
         return sorted(to_business(name) for name in self._store.maps())
 
     def check_there(self, name: str) -> None:
@@ -58,21 +58,21 @@ class ClusterMaps:
             )
 
     def business(self, name: str, *, logged: bool = False) -> BusinessReader:
-        """See `Reader.business`. Without `logged` members answer from memory, with it from their logs and the archive."""
+        """See `LocationReader.business`. Without `logged` members answer from memory, with it from their logs and the archive."""
         self.check_there(name)
         business = self._store.business(to_map(name))
         return _InLogs(business) if logged else _InMemory(business)
 
     def sizes(self) -> dict[str, int | None]:
-        """See `Reader.sizes`. They are not known."""
+        """See `LocationReader.sizes`. They are not known."""
         return dict.fromkeys(self.businesses())
 
     def source(self, statement: str = "") -> LocationSource:
-        """See `Reader.source`. The changes of a business are in many logs, so there is no table of them."""
+        """See `LocationReader.source`. The changes of a business are in many logs, so there is no table of them."""
         return LocationSource(self, statement, self._refuse_changes, has_changes=False)
 
     def stats(self) -> dict[str, Any]:
-        """See `Reader.stats`: the members of the cluster, and the number of entries of each business."""
+        """See `LocationReader.stats`: the members of the cluster, and the number of entries of each business."""
         return {
             "cluster": self._store.cluster,
             "namespace": self._store.namespace,

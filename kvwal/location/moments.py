@@ -7,7 +7,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from kvwal.entry import DataEntry
-from kvwal.location.readers import MemoryReader, Reader
+from kvwal.location.readers import LocationReader, MemoryReader
 from kvwal.location.sql_source import LocationSource
 from kvwal.store.read_only import BusinessReader
 from kvwal.structures.business import Memory
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class MomentReader:
-    """A location as it was after all entries with timestamps up to `timestamp`. See `Reader`.
+    """A location as it was after all entries with timestamps up to `timestamp`. See `LocationReader`.
 
     A business is read into memory when it is first asked for. `BeforeHistory` is raised if its history does not reach back to
     that moment. Businesses that began later are there, and empty. Sizes and figures are those of now.
     """
 
-    def __init__(self, store: Reader, timestamp: int, on_empty: Callable[[str], None]) -> None:
+    def __init__(self, store: LocationReader, timestamp: int, on_empty: Callable[[str], None]) -> None:
         """`on_empty` is called once with the name of each business that is read and had no entry: the moment may be mistyped."""
         self._store = store
         self._timestamp = timestamp
@@ -36,14 +36,14 @@ class MomentReader:
         self.stats = store.stats
 
     def business(self, name: str, *, logged: bool = False) -> BusinessReader:
-        """See `Reader.business`. Its entries always have the timestamps of the logs."""
+        """See `LocationReader.business`. Its entries always have the timestamps of the logs."""
         if name not in self._read:
             business = self._store.business(name)
             self._read[name] = _BusinessThen(business, self._timestamp, partial(self._on_empty, name))
         return self._read[name]
 
     def source(self, statement: str = "") -> LocationSource:
-        """See `Reader.source`. Its changes are those up to the moment."""
+        """See `LocationReader.source`. Its changes are those up to the moment."""
         now = self._store.source()
 
         def changes(business: str) -> pa.Table:

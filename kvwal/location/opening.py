@@ -12,7 +12,7 @@ from kvwal.location.archived import ArchiveReader, check_archive_folder
 from kvwal.location.cluster import ClusterMaps
 from kvwal.location.connect import connect
 from kvwal.location.parse import ArchiveLocation, ClusterLocation, FolderLocation, Location
-from kvwal.location.readers import Reader, Writer
+from kvwal.location.readers import LocationReader, LocationWriter
 from kvwal.log.reader import Progress
 from kvwal.store.options import Default, Options
 from kvwal.store.sync import ReadOnlyStore, WritableStore
@@ -29,7 +29,7 @@ class Names(NamedTuple):
 
 
 @contextmanager
-def open_reader(location: Location, names: Names, progress: Progress | None = None) -> Iterator[Reader]:
+def open_reader(location: Location, names: Names, progress: Progress | None = None) -> Iterator[LocationReader]:
     """Open a location for reading. Raises `ConfigError`, `ClusterUnreachable`, `ArchiveError`."""
     if isinstance(location, ClusterLocation):
         _check_cluster(location, names)
@@ -49,7 +49,7 @@ def open_reader(location: Location, names: Names, progress: Progress | None = No
 @contextmanager
 def open_writer(
     location: Location, names: Names, *, accept_clock: bool = False, progress: Progress | None = None
-) -> Iterator[Writer]:
+) -> Iterator[LocationWriter]:
     """Open a location for writing. Raises the errors of `kvwal.open` and `kvwal.connect`; an archive is a `ConfigError`."""
     if isinstance(location, ArchiveLocation):
         raise only_reads(location)

@@ -1,4 +1,4 @@
-"""Interfaces of an open location: `Reader` for every kind of store, `Writer` for the writable ones."""
+"""Interfaces of an open location: `LocationReader` for every kind of store, `LocationWriter` for the writable ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kvwal.structures.map.map import Map
 from kvwal.structures.map.view import KeyBounds
 
 
-class Reader(Protocol):
+class LocationReader(Protocol):
     """A location that is open for reading: a `ReadOnlyStore`, a cluster, an archive, or one of them at an earlier moment."""
 
     def businesses(self) -> list[str]:
@@ -70,7 +70,7 @@ class MemoryReader(BusinessReader):
         return self._memory.count()
 
 
-class Writer(Protocol):
+class LocationWriter(Protocol):
     """A location that is open for writing."""
 
     def map(self, name: str, /) -> Map:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kvwal.history.reads.key_scan import KeySpan, Piece, Pieces, ReadPieces, Wanted
 from kvwal.location.key_filter import key_filter
-from kvwal.location.readers import Reader
+from kvwal.location.readers import LocationReader
 from kvwal.sql.source import Entries
 from kvwal.sql.text import key_label
 from kvwal.store.read_only import BusinessReader
@@ -21,7 +21,7 @@ class LocationSource:
     """The businesses of one namespace of an open location. See `kvwal.sql.source.Source`."""
 
     def __init__(
-        self, store: Reader, statement: str, changes: Callable[[str], pa.Table], *, has_changes: bool = True
+        self, store: LocationReader, statement: str, changes: Callable[[str], pa.Table], *, has_changes: bool = True
     ) -> None:
         """Entries whose keys `statement` does not ask for may be missing. `changes` reads the changes of a business."""
         self._store = store

@@ -178,7 +178,7 @@ class _Segment:
         for index in range(back):
             self.entries[-1 - index] = (end - index, self.entries[-1 - index][1])
 
-    def _lose(self, path: Path, first: int, last: int, entries: int, runs: list[_Run], begins: int) -> None:
+    def _lose(self, path: Path, first: int, last: int, entries: int, runs: list[_IntactRun], begins: int) -> None:
         offset = runs[0].end if runs and runs[0].start == begins else begins
         self.lost.append(Lost(first, last, entries, f"{path.name} is damaged at byte {offset}"))
 
@@ -202,7 +202,7 @@ def _without_torn(blocks: list[Block], begins: int) -> list[Block]:
     return blocks
 
 
-class _Run(NamedTuple):
+class _IntactRun(NamedTuple):
     """A run of blocks without a gap: its first and last offset, and its entries."""
 
     start: int
@@ -210,9 +210,9 @@ class _Run(NamedTuple):
     entries: list[Entry]
 
 
-def _runs(blocks: Iterable[Block], decode: Decode) -> list[_Run]:
+def _runs(blocks: Iterable[Block], decode: Decode) -> list[_IntactRun]:
     """The runs of blocks that verify, without blocks of another shape. A seal behind a gap is a run without entries."""
-    runs: list[_Run] = []
+    runs: list[_IntactRun] = []
     for block in blocks:
         entries: list[Entry] = []
         if block.kind is BlockKind.ENTRIES:
@@ -224,7 +224,7 @@ def _runs(blocks: Iterable[Block], decode: Decode) -> list[_Run]:
             runs[-1].entries.extend(entries)
             runs[-1] = runs[-1]._replace(end=block.end)
         else:
-            runs.append(_Run(block.offset, block.end, entries))
+            runs.append(_IntactRun(block.offset, block.end, entries))
     return runs
 
 

@@ -14,7 +14,7 @@ from kvwal.errors import ConfigError
 from kvwal.spark import index
 from kvwal.spark.index import Failure
 from kvwal.spark.record_reader import MappingReader, RecordReader, StoredRecord, everything, under
-from kvwal.spark.records import Application, Batch, Error, Job, Position, Sql, Stage
+from kvwal.spark.records import Application, Batch, Error, EventLogPosition, Job, Sql, Stage
 
 LAST_RUNS = 30
 Records = RecordReader | Mapping[str, object]
@@ -128,7 +128,7 @@ def detail(records: Records, application: RecordedApplication, limit: int | None
             last[name].append(stored)
             counts[name] += 1
         elif stored.key == f"{folder}log":
-            missing_roll = stored.of(Position).missing_roll
+            missing_roll = stored.of(EventLogPosition).missing_roll
         may_have_failed |= name == "stream"
     damaged = counts.pop("damage")
     return ApplicationDetail(

@@ -34,7 +34,7 @@ _NO_ROWS = ["Success"]
 """Columns of DuckDB's answer to a statement that has no rows."""
 
 
-class Answer:
+class QueryResult:
     """The answer of DuckDB to one statement, read before its connection is closed."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, statement: str) -> None:
@@ -73,7 +73,7 @@ class Answer:
 
 
 @contextmanager
-def answered(sources: Sources, statement: str) -> Iterator[Answer]:
+def answered(sources: Sources, statement: str) -> Iterator[QueryResult]:
     """Run one statement, and yield its answer.
 
     Raises `ConfigError` for a statement that DuckDB refuses, for one that does not read, and for several, of which none is run.
@@ -85,7 +85,7 @@ def answered(sources: Sources, statement: str) -> Iterator[Answer]:
             connection.execute("SET TimeZone = 'UTC'")
             check_reads(connection, statement)
             load_tables(connection, sources, statement, opened)
-            yield Answer(connection, statement)
+            yield QueryResult(connection, statement)
     except duckdb.Error as error:
         raise _refused(error, sources) from error
 

@@ -21,7 +21,7 @@ MAIN, HISTORIES, TYPED = "main", "history", "typed"
 """Schemas. `history` and `typed` have each history and typed table, also one whose name in `main` is that of a business."""
 
 
-class Kind(Enum):
+class TableKind(Enum):
     """What the rows of a table are."""
 
     LATEST = "latest"
@@ -36,7 +36,7 @@ class TableName(NamedTuple):
     schema: str
     name: str
     business: str
-    kind: Kind
+    kind: TableKind
     hidden: bool = False
     typed: TypedTable | None = None
     structure: str = OWN_MAP
@@ -63,11 +63,13 @@ class TableName(NamedTuple):
 
 def table_names(businesses: Sequence[str]) -> list[TableName]:
     """The names of all tables of these businesses. A business hides a history, or a typed table, of the same name."""
-    names = [TableName(MAIN, business, business, Kind.LATEST) for business in businesses]
+    names = [TableName(MAIN, business, business, TableKind.LATEST) for business in businesses]
     for business in businesses:
-        names += _both(HISTORIES, business, TableName(MAIN, business + HISTORY, business, Kind.CHANGES), businesses)
+        names += _both(
+            HISTORIES, business, TableName(MAIN, business + HISTORY, business, TableKind.CHANGES), businesses
+        )
         for name, table in typed_tables(business).items():
-            names += _both(TYPED, name, TableName(MAIN, name, business, Kind.TYPED, typed=table), businesses)
+            names += _both(TYPED, name, TableName(MAIN, name, business, TableKind.TYPED, typed=table), businesses)
     return names
 
 
@@ -80,7 +82,7 @@ def structure_tables(businesses: Sequence[str], written: Iterable[str]) -> list[
         business, _, named = name.partition("/")
         structure = named.removesuffix(HISTORY)
         if business in businesses and kind_of(structure) in STRUCTURES:
-            kind = Kind.STRUCTURE if structure == named else Kind.CHANGES
+            kind = TableKind.STRUCTURE if structure == named else TableKind.CHANGES
             tables.append(TableName(MAIN, name, business, kind, structure=structure))
     return tables
 
@@ -135,13 +137,13 @@ def _exact(group: Sequence[TableName], statement: str, written: frozenset[str] |
 
 def hidden_by(table: TableName, names: Iterable[TableName]) -> list[str]:
     """A sentence for each table that this business hides."""
-    if table.kind is not Kind.LATEST:
+    if table.kind is not TableKind.LATEST:
         return []
     return [
         f"{table.name} is the map of that name. The {what} of {other.business} is the table {other.text}."
         for other in names
         for short, what in [
-            (other.business + HISTORY, "history") if other.kind is Kind.CHANGES else (other.name, "typed table")
+            (other.business + HISTORY, "history") if other.kind is TableKind.CHANGES else (other.name, "typed table")
         ]
         if other.hidden and short == table.name
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvwal.history.reads.map_rows import rows_of_structure
 from kvwal.ports.logger import get_logger
-from kvwal.sql.names import MAIN, Kind, TableName, hidden_by, placed, structure_tables, table_names, wanted
+from kvwal.sql.names import MAIN, TableKind, TableName, hidden_by, placed, structure_tables, table_names, wanted
 from kvwal.sql.rows import CHANGES, LATEST, LATEST_OF_CHANGES, no_changes, pieces, rows_of, rows_of_changes
 from kvwal.sql.source import Source
 from kvwal.sql.statements import names_no_table, written_names
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _PART = "part of a table"
-_COLUMNS = {Kind.LATEST: LATEST, Kind.CHANGES: CHANGES, Kind.STRUCTURE: LATEST_OF_CHANGES}
+_COLUMNS = {TableKind.LATEST: LATEST, TableKind.CHANGES: CHANGES, TableKind.STRUCTURE: LATEST_OF_CHANGES}
 Sources = Mapping[str, Source]
 """Sources by namespace. The name is empty if there is only one, whose tables then have no column `namespace`."""
 
@@ -27,7 +27,7 @@ Sources = Mapping[str, Source]
 def listed(sources: Sources) -> str:
     """A sentence that lists the tables."""
     businesses = _businesses(sources)
-    typed = [table.name for table in _names(sources) if table.kind is Kind.TYPED and table.schema == MAIN]
+    typed = [table.name for table in _names(sources) if table.kind is TableKind.TYPED and table.schema == MAIN]
     said = f"The maps here: {', '.join(businesses) or 'none'}."
     return f"{said} Typed tables: {', '.join(typed)}." if typed else said
 
@@ -52,7 +52,9 @@ def load_tables(connection: duckdb.DuckDBPyConnection, sources: Sources, stateme
         _make_views(connection, _having(sources, business), business, of_business, opened)
     if is_list:
         with_changes = all(source.has_changes for source in sources.values())
-        others = [table for table in names if table not in tables and (with_changes or table.kind is not Kind.CHANGES)]
+        others = [
+            table for table in names if table not in tables and (with_changes or table.kind is not TableKind.CHANGES)
+        ]
         _list_tables(connection, others, next(iter(sources), ""))
 
 
@@ -71,7 +73,7 @@ def _having(sources: Sources, business: str) -> dict[str, Source]:
 def _parts(sources: Mapping[str, Source], table: TableName) -> Iterator[tuple[str, pa.Table]]:
     """The rows of a table in pieces, each with its namespace."""
     for name, source in sources.items():
-        if table.kind is not Kind.LATEST:
+        if table.kind is not TableKind.LATEST:
             yield name, rows_of_changes(rows_of_structure(source.changes(table.business), table.structure))
         else:
             for entries in pieces(source.entries(table.business)):
@@ -134,8 +136,8 @@ def _list_tables(connection: duckdb.DuckDBPyConnection, names: Sequence[TableNam
     connection.execute(f"SET search_path = '{','.join(path)}'")
 
 
-def _without_rows() -> dict[Kind, pa.Table]:
-    return {Kind.LATEST: rows_of([]), Kind.CHANGES: no_changes()}
+def _without_rows() -> dict[TableKind, pa.Table]:
+    return {TableKind.LATEST: rows_of([]), TableKind.CHANGES: no_changes()}
 
 
 def _columns(connection: duckdb.DuckDBPyConnection, rows: pa.Table, namespace: str, of: str = '* FROM "{rows}"') -> str:

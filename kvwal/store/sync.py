@@ -247,7 +247,7 @@ class ReadOnlyStore(Store):
     def business(self, name: str, *, logged: bool = False) -> ReadOnlyBusiness:
         """The business `name` as its files are. Its memory is not loaded until it is asked for.
 
-        `logged` changes nothing: files hold all of an entry. It is there for `kvwal.location.readers.Reader`.
+        `logged` changes nothing: files hold all of an entry. It is there for `kvwal.location.readers.LocationReader`.
         """
         return ReadOnlyBusiness(name, self._options)
 

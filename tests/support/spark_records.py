@@ -31,7 +31,7 @@ def records() -> dict[str, Any]:
         "a/stream/q": rec.Stream(id="q", name="counts", started="2026-01-01T12:00:00.000Z"),
         "a/stream/q/000000000000": rec.Batch(
             query="q", name="counts", at="2026-01-01T12:00:00.250Z", steps_ms={"addBatch": 7},
-            sources=[rec.Source("rate", "1", "2", "2", 3)],
+            sources=[rec.BatchSource("rate", "1", "2", "2", 3)],
         ),
         "b/1/app": rec.Application(id="b", attempt="1", name="load"),
         "b/1/env": rec.Environment(spark={"spark.app.name": "load", "k": "1"}),

@@ -28,7 +28,7 @@ from kvwal.cli.options import (
 from kvwal.cli.show import Format
 from kvwal.cli.tables import print_table
 from kvwal.cli.text import as_json, check_text, key_label, label, moment_text, parse_key, parse_moment, shown
-from kvwal.cli.transfer.ranges import KeyRange
+from kvwal.cli.transfer.ranges import KeyRangeOptions
 from kvwal.cli.transfer.values import value_of
 from kvwal.entry import DataEntry
 from kvwal.hlc import to_text
@@ -128,7 +128,7 @@ def history(selection: StoreSelection, key: EntryKey, json: Json = False) -> Non
 def scan(
     selection: WideStoreSelection,
     business: Business,
-    keys: KeyRange,
+    keys: KeyRangeOptions,
     prefix: Annotated[str, typer.Option(help="Only keys that begin with this text.")] = "",
     at: At = None,
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
@@ -147,7 +147,7 @@ def scan(
 
 
 def scanned(
-    selection: StoreSelection, business: str, keys: KeyRange, prefix: str, at: str | None
+    selection: StoreSelection, business: str, keys: KeyRangeOptions, prefix: str, at: str | None
 ) -> Iterator[tuple[str, DataEntry]]:
     """Each entry with its namespace: keys of every class without a prefix, text keys only with a prefix."""
     for namespace in selection.namespaces(business):

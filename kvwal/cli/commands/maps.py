@@ -14,7 +14,7 @@ from kvwal.config import MIB
 from kvwal.counted import counted
 from kvwal.errors import ConfigError, KvwalError
 from kvwal.location.parse import ClusterLocation
-from kvwal.location.readers import Reader
+from kvwal.location.readers import LocationReader
 
 COUNTED_BYTES = 16 * MIB
 """The greatest size, in bytes, of a map whose keys are counted. Counting reads all entries, which may take minutes."""
@@ -35,7 +35,9 @@ def maps(selection: StoreSelection, json: Json = False) -> None:
         raise refused[0]
 
 
-def _keys(store: Reader, name: str, size: int | None, refused: list[KvwalError | PermissionError]) -> int | None:
+def _keys(
+    store: LocationReader, name: str, size: int | None, refused: list[KvwalError | PermissionError]
+) -> int | None:
     """The number of keys of a map; None if it is too large, or if it was refused: damage of one map hides no other map."""
     if size is not None and size > COUNTED_BYTES:
         return None

@@ -15,7 +15,7 @@ from kvwal.cli.text import line
 from kvwal.cli.transfer.lines import exported
 from kvwal.cli.transfer.new_file import NewFile
 from kvwal.cli.transfer.puts import put_rows
-from kvwal.cli.transfer.ranges import KeyRange
+from kvwal.cli.transfer.ranges import KeyRangeOptions
 from kvwal.cli.transfer.rows import FileFormat, open_rows
 from kvwal.counted import counted
 from kvwal.ports.clock import SYSTEM
@@ -27,7 +27,7 @@ STANDARD_OUTPUT = "-"
 def export(
     selection: StoreSelection,
     business: Business,
-    keys: KeyRange,
+    keys: KeyRangeOptions,
     file: Annotated[
         Path | None,
         typer.Argument(

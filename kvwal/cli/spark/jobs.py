@@ -32,7 +32,7 @@ from kvwal.errors import ConfigError
 from kvwal.location.archived import ArchiveReader
 from kvwal.location.cluster import ClusterMaps
 from kvwal.location.moments import MomentReader
-from kvwal.location.readers import Reader
+from kvwal.location.readers import LocationReader
 from kvwal.ports.clock import SYSTEM
 from kvwal.scrub.units import size
 from kvwal.spark import queries
@@ -108,7 +108,7 @@ def _application(records: RecordReader, wanted: str) -> RecordedApplication:
     return found
 
 
-def records_of(store: Reader) -> RecordReader:
+def records_of(store: LocationReader) -> RecordReader:
     """The reader of the records of an open location."""
     business = store.business(BUSINESS)
     if isinstance(business, ReadOnlyBusiness):

@@ -17,7 +17,7 @@ from kvwal.errors import ConfigError, Kind, KvwalError, StorageFull, StoreLocked
 from kvwal.hlc import second_text
 from kvwal.location.opening import only_reads
 from kvwal.location.parse import ArchiveLocation
-from kvwal.location.readers import Writer
+from kvwal.location.readers import LocationWriter
 from kvwal.spark.eventlog import log_reader
 from kvwal.spark.eventlog.record_logs import record_event_logs
 from kvwal.spark.follower.service import EVERY_SECONDS
@@ -125,7 +125,7 @@ def record(
         raise error
 
 
-def _checkpoint_after(reads: list[log_reader.LogResult], store: Writer) -> None:
+def _checkpoint_after(reads: list[log_reader.LogResult], store: LocationWriter) -> None:
     """Make a snapshot after many events: the next command reads that, and not the log. Nodes of a cluster make their own."""
     if not isinstance(store, Store) or sum(read.events for read in reads) < MANY_EVENTS:
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
-from kvwal.cli.transfer.puts import BATCH_ENTRIES, BadRow, Row
+from kvwal.cli.transfer.puts import BATCH_ENTRIES, BadRow, NumberedEntry
 from kvwal.cli.transfer.records import Records, bad_row
 from kvwal.cli.transfer.text_rows import check_unique_columns
 from kvwal.errors import CodecError, ConfigError
@@ -22,7 +22,7 @@ _SCALARS = (str, int, float, bool, bytes, type(None))
 """Types of a key or value that are stored as they are."""
 
 
-def parquet_rows(file: BinaryIO, records: Records) -> Iterator[Row]:
+def parquet_rows(file: BinaryIO, records: Records) -> Iterator[NumberedEntry]:
     """One entry for each row. Raises `ConfigError` if the file is no Parquet file, has no key column, or has two columns of one
     name; iterating raises `BadRow` for a row that cannot be read or stored.
 
@@ -41,7 +41,7 @@ def parquet_rows(file: BinaryIO, records: Records) -> Iterator[Row]:
     return _rows(opened, records)
 
 
-def _rows(opened: pq.ParquetFile, records: Records) -> Iterator[Row]:
+def _rows(opened: pq.ParquetFile, records: Records) -> Iterator[NumberedEntry]:
     import pyarrow as pa
 
     number = 0
@@ -55,7 +55,7 @@ def _rows(opened: pq.ParquetFile, records: Records) -> Iterator[Row]:
             raise BadRow(f"the row after row {number:,} cannot be read: {_first_line(error)}") from error
 
 
-def _row(number: int, record: dict[str, Any], records: Records) -> Row:
+def _row(number: int, record: dict[str, Any], records: Records) -> NumberedEntry:
     try:
         if records.key is None and record["key"] is None:
             raise CodecError("has no key: its key is null.")
@@ -65,7 +65,7 @@ def _row(number: int, record: dict[str, Any], records: Records) -> Row:
         if records.key is not None:
             # The value is one JSON object; the key keeps its own type.
             plain = {**_plain(plain), records.key: plain[records.key]}
-        return Row(number, records.entry(plain))
+        return NumberedEntry(number, records.entry(plain))
     except CodecError as error:
         raise bad_row("row", number, error) from error
 

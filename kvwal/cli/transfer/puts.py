@@ -18,14 +18,14 @@ BATCH_BYTES = 1 << 20
 _AGAIN = "Then run the same command again: entries that are there already are put again."
 
 
-class Source(NamedTuple):
+class ImportSource(NamedTuple):
     """What is imported, in words: a name ("jobs.jsonl", "standard input"), and what it has ("line", "row")."""
 
     name: str
     unit: str
 
 
-class Row(NamedTuple):
+class NumberedEntry(NamedTuple):
     """An entry to put, and the number of its line or row, from 1 on."""
 
     number: int
@@ -52,7 +52,7 @@ class Count:
     expired: int = 0
 
 
-def put_rows(target: kvwal.Map, rows: Iterable[Row], source: Source, now_ms: int) -> Count:
+def put_rows(target: kvwal.Map, rows: Iterable[NumberedEntry], source: ImportSource, now_ms: int) -> Count:
     """Put the entry of each row, and return how many they were. Entries that have expired are left out.
 
     A row that is none ends it with `BadRow`, after the rows before it were put. Any other error, and Ctrl-C, say how many entries
@@ -75,13 +75,13 @@ def put_rows(target: kvwal.Map, rows: Iterable[Row], source: Source, now_ms: int
     return count
 
 
-def batches(rows: Iterable[Row], source: Source, count: Count) -> Iterator[list[Row]]:
+def batches(rows: Iterable[NumberedEntry], source: ImportSource, count: Count) -> Iterator[list[NumberedEntry]]:
     """Rows in batches of at most `BATCH_ENTRIES`, or about `BATCH_BYTES`: one transaction each. A larger entry has its own.
 
     The rows before a bad one come first. Then `BadRow` is raised, with how many entries were put. Ctrl-C while rows are read, or
     waited for, is told in the same way; the rows of the batch are not put.
     """
-    batch: list[Row] = []
+    batch: list[NumberedEntry] = []
     size = last = 0
     bad: BadRow | None = None
     try:
@@ -113,7 +113,7 @@ def put_all(target: kvwal.Map, entries: list[Entry]) -> None:
     commit(target._business, entries, sync=True)
 
 
-def _stopped(count: Count, source: Source, batch: list[Row], error: KvwalError) -> ImportStopped:
+def _stopped(count: Count, source: ImportSource, batch: list[NumberedEntry], error: KvwalError) -> ImportStopped:
     what = error.what.replace("; nothing was written", "")  # that was said of one transaction, not of the import
     if isinstance(error, CommitUnknown):
         account = f"{_put(count)}, and of {source.unit}s {batch[0].number:,} to {batch[-1].number:,} it is not known"
@@ -122,7 +122,7 @@ def _stopped(count: Count, source: Source, batch: list[Row], error: KvwalError) 
     return ImportStopped(f"{source.name}: {account}: {what}", error.kind, hint=f"{error.hint} {_AGAIN}".lstrip())
 
 
-def _account(count: Count, source: Source, first: int) -> str:
+def _account(count: Count, source: ImportSource, first: int) -> str:
     return f"{_put(count)}; {source.unit} {first:,} is the first that was not"
 
 

@@ -19,7 +19,7 @@ from kvwal.structures.map.view import KeyBounds
 
 
 @dataclass(frozen=True)
-class KeyRange:
+class KeyRangeOptions:
     """Bundle: a key range (`--from` inclusive, `--to` exclusive), its direction and a limit."""
 
     from_: Annotated[
@@ -42,7 +42,7 @@ class KeyRange:
 
     def read(self, business: BusinessReader, prefix: str = "") -> Iterator[DataEntry]:
         """The entries of these keys; with a prefix only of text keys that begin with it."""
-        if self == KeyRange():
+        if self == KeyRangeOptions():
             return business.entries(prefix or None)
         return business.within(self.bounds(prefix), reverse=self.reverse, limit=self.limit)
 

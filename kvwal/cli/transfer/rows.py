@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from kvwal.cli.transfer.parquet_rows import parquet_rows
-from kvwal.cli.transfer.puts import BadRow, Row, Source
+from kvwal.cli.transfer.puts import BadRow, ImportSource, NumberedEntry
 from kvwal.cli.transfer.records import Records
 from kvwal.cli.transfer.standard_input import NAME, STANDARD_INPUT, standard_input
 from kvwal.cli.transfer.text_rows import csv_rows, json_rows
@@ -28,7 +28,9 @@ _SUFFIXES = {".csv": FileFormat.csv, ".parquet": FileFormat.parquet}
 
 
 @contextmanager
-def open_rows(file: Path | None, form: FileFormat | None, key: str | None) -> Iterator[tuple[Iterator[Row], Source]]:
+def open_rows(
+    file: Path | None, form: FileFormat | None, key: str | None
+) -> Iterator[tuple[Iterator[NumberedEntry], ImportSource]]:
     """The rows of a file, or of standard input (None or `-`), and what they are called.
 
     The format is that of `form`, else of the suffix: `.csv`, `.parquet`, and JSON lines for any other. `key` names the column of
@@ -37,12 +39,12 @@ def open_rows(file: Path | None, form: FileFormat | None, key: str | None) -> It
     if file is None or str(file) == STANDARD_INPUT:
         if form is FileFormat.parquet:
             raise ConfigError("Parquet is not read from standard input: its end is read first.", hint="Name a FILE.")
-        yield _opened(standard_input("a FILE"), form, key, Source(NAME, "line"))
+        yield _opened(standard_input("a FILE"), form, key, ImportSource(NAME, "line"))
         return
     form = form or _SUFFIXES.get(file.suffix.lower())
     with _open(file) as opened:
         unit = "row" if form is FileFormat.parquet else "line"
-        yield _opened(opened, form, key, Source(str(file), unit))
+        yield _opened(opened, form, key, ImportSource(str(file), unit))
 
 
 def _open(file: Path) -> BinaryIO:
@@ -52,7 +54,9 @@ def _open(file: Path) -> BinaryIO:
         raise ConfigError(f"{file}: cannot be read ({error.strerror}).", hint="Name a file to import.") from error
 
 
-def _opened(opened: BinaryIO, form: FileFormat | None, key: str | None, source: Source) -> tuple[Iterator[Row], Source]:
+def _opened(
+    opened: BinaryIO, form: FileFormat | None, key: str | None, source: ImportSource
+) -> tuple[Iterator[NumberedEntry], ImportSource]:
     records = Records(key)
     try:
         if form is FileFormat.parquet:

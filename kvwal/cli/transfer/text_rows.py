@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from kvwal.cli.transfer.lines import entry_of_line
-from kvwal.cli.transfer.puts import Row
+from kvwal.cli.transfer.puts import NumberedEntry
 from kvwal.cli.transfer.records import Records, bad_row
 from kvwal.config import TRANSACTION_BYTES
 from kvwal.entry import Entry
@@ -19,7 +19,7 @@ _decode = msgspec.json.Decoder().decode
 _OF_EXPORT = {"key_class", "value_class"}
 
 
-def json_rows(lines: Iterable[bytes], records: Records) -> Iterator[Row]:
+def json_rows(lines: Iterable[bytes], records: Records) -> Iterator[NumberedEntry]:
     """An entry for each line that is a JSON object. Without `--key`, a line with the classes of both is a line of an export.
 
     Blank lines are passed over. Raises `BadRow`.
@@ -28,7 +28,7 @@ def json_rows(lines: Iterable[bytes], records: Records) -> Iterator[Row]:
         if text.isspace():
             continue
         try:
-            yield Row(number, _entry_of_json(text, records))
+            yield NumberedEntry(number, _entry_of_json(text, records))
         except (ConfigError, CodecError) as error:
             raise bad_row("line", number, error) from error
 
@@ -46,7 +46,7 @@ def _entry_of_json(text: bytes, records: Records) -> Entry:
     return records.entry(record)
 
 
-def csv_rows(lines: Iterable[bytes], records: Records) -> Iterator[Row]:
+def csv_rows(lines: Iterable[bytes], records: Records) -> Iterator[NumberedEntry]:
     """An entry for each row of CSV, whose first line names the columns. Cells are text, as they are.
 
     Raises `ConfigError` if the first line does not name a key; an iteration raises `BadRow`.
@@ -73,7 +73,7 @@ def check_unique_columns(columns: list[str]) -> None:
         raise ConfigError(f"has two columns of the name {twice[0]!r}.", hint="Give each column its own name.")
 
 
-def _csv_rows(reader: Any, head: list[str], records: Records) -> Iterator[Row]:
+def _csv_rows(reader: Any, head: list[str], records: Records) -> Iterator[NumberedEntry]:
     key = head.index(records.key or "key")
     while True:
         number = reader.line_num + 1
@@ -87,7 +87,7 @@ def _csv_rows(reader: Any, head: list[str], records: Records) -> Iterator[Row]:
                 raise CodecError(f"has {len(cells)} cells, and the first line names {len(head)} columns.")
             if not cells[key]:
                 raise CodecError(f"has no key: its {head[key]} is empty.")
-            yield Row(number, records.entry(dict(zip(head, cells, strict=True))))
+            yield NumberedEntry(number, records.entry(dict(zip(head, cells, strict=True))))
         except csv.Error as error:
             raise bad_row("line", number, CodecError(f"is no CSV: {error}.")) from error
         except CodecError as error:

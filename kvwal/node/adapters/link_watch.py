@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvwal.cluster.link_failures import LinkReport, Verdict, victims
+from kvwal.cluster.link_failures import LinkReport, VerdictDebouncer, victims
 from kvwal.cluster.quorum import Quorum
 from kvwal.node.adapters.membership import Membership, Peer
 from kvwal.ports.clock import Clock
@@ -34,7 +34,7 @@ class LinkWatch:
         self._clock = clock
         # A pool of its own: calls that wait for members out of reach may fill every other pool.
         self._workers = ThreadWorkers("kvwal-links", 1)
-        self._verdict = Verdict()
+        self._verdict = VerdictDebouncer()
         self._logger = get_logger(__name__).bind(node=membership.own.name)
 
     async def check_links(self) -> None:

@@ -35,7 +35,7 @@ _LEASE_SECONDS = 60
 
 
 class HazelcastMemory:
-    """Hazelcast as the `ClusterMemory` of `kvwal.cluster.rejoin`. A lock belongs to the thread that calls."""
+    """Hazelcast as the `LockableMemory` of `kvwal.cluster.rejoin`. A lock belongs to the thread that calls."""
 
     def __init__(self, instance: Any, clock: Clock) -> None:
         self._instance = instance
@@ -45,12 +45,12 @@ class HazelcastMemory:
         self._logger = get_logger(__name__)
 
     def read(self, business: str, key: Identity) -> Value | None:
-        """See `ClusterMemory.read`. Hazelcast answers after all earlier changes of the key's partition."""
+        """See `LockableMemory.read`. Hazelcast answers after all earlier changes of the key's partition."""
         held = java("kvwal.node.HazelcastInternals").held(self._instance, to_map(business), self._codec.toData(*key))
         return None if held is None else (str(held.name()), bytes(held.bytes()))
 
     def lock(self, business: str, key: Identity) -> None:
-        """See `ClusterMemory.lock`. The lock ends with this member, or after a minute."""
+        """See `LockableMemory.lock`. The lock ends with this member, or after a minute."""
         name, seconds = to_map(business), java("java.util.concurrent.TimeUnit").SECONDS
         where = self._codec.toData(*key)
         self._locked.append((name, where))
@@ -61,7 +61,7 @@ class HazelcastMemory:
             )
 
     def unlock(self) -> None:
-        """See `ClusterMemory.unlock`. Locks that could not be released stay in the list for the next call."""
+        """See `LockableMemory.unlock`. Locks that could not be released stay in the list for the next call."""
         left = []
         for name, where in self._locked:
             try:
@@ -78,7 +78,7 @@ class HazelcastMemory:
     def compare_and_set(
         self, business: str, key: Identity, held: Value | None, value: Value | None, expires: int
     ) -> bool:
-        """See `ClusterMemory.compare_and_set`. Hazelcast compares the bytes, since `put_all` of a client does not heed locks."""
+        """See `LockableMemory.compare_and_set`. Hazelcast compares the bytes, since `put_all` of a client does not heed locks."""
         map_, where = self._instance.getMap(to_map(business)), self._codec.toData(*key)
         old = None if held is None else self._codec.toData(*held)
         if value is None:

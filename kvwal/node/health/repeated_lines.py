@@ -15,7 +15,7 @@ WINDOW_SECONDS = 60.0
 _VARYING = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d+")
 
 
-class Kind(NamedTuple):
+class LineKind(NamedTuple):
     """Lines that count as the same: of one logger and level, with texts that differ in numbers only."""
 
     logger: str
@@ -37,11 +37,11 @@ class RepeatedLines:
     """The count of each kind of lines in its current window. Not for several threads at once."""
 
     def __init__(self) -> None:
-        self._windows: dict[Kind, _Window] = {}
+        self._windows: dict[LineKind, _Window] = {}
 
     def may_write(self, logger: str, level: int, text: str, now: float) -> bool:
         """Whether a line is to be written at this time, in seconds; else it is counted."""
-        kind = Kind(logger, level, _VARYING.sub("#", text))
+        kind = LineKind(logger, level, _VARYING.sub("#", text))
         window = self._windows.setdefault(kind, _Window(now, text))
         if window.written < MOST:
             window.written += 1
@@ -49,7 +49,7 @@ class RepeatedLines:
         window.left_out += 1
         return False
 
-    def ended(self, now: float) -> Iterator[tuple[Kind, int, str]]:
+    def ended(self, now: float) -> Iterator[tuple[LineKind, int, str]]:
         """Forget the windows that have ended; of those that left lines out: the kind, how many, and the first line."""
         gone = [kind for kind, window in self._windows.items() if now - window.begun >= WINDOW_SECONDS]
         for kind in gone:

@@ -14,7 +14,7 @@ from kvwal.ports.locks import Signal
 from kvwal.structures.watch import Change, Positions, Start
 
 
-class Source(Protocol):
+class ChangeSource(Protocol):
     """The changes of a map in the logs of all nodes: see `client.member_tasks.MapChanges`."""
 
     def begin(self, start: Start) -> WatchStarted:
@@ -43,7 +43,7 @@ class ClusterBatches:
     A page that a limit has cut is kept for the next batch.
     """
 
-    def __init__(self, source: Source, label: str) -> None:
+    def __init__(self, source: ChangeSource, label: str) -> None:
         """`label` names the map in errors."""
         self.source = source
         self._label = label

@@ -101,7 +101,7 @@ class RemoteFolder:
         check_url(url)
         self._objects = RemoteObjects(url.rstrip("/"), {})
         self.url = self._objects.url
-        self._blocks = _Blocks(_KEPT_BLOCKS)
+        self._blocks = _BlockCache(_KEPT_BLOCKS)
 
     def list(self) -> list[ListedFile]:
         """See `LogFolder.list`."""
@@ -121,7 +121,7 @@ class RemoteFile(NamedTuple):
     """One file behind a URL, in the version that a listing showed. `key` is empty if the URL is that of the file."""
 
     objects: RemoteObjects
-    blocks: _Blocks
+    blocks: _BlockCache
     key: str
     name: str
     size: int
@@ -142,7 +142,7 @@ class RemoteFile(NamedTuple):
             return self.objects.read_range(self.key, start, end)
 
 
-class _Blocks:
+class _BlockCache:
     """The blocks read last: a log is opened to see whose it is, and opened again to be read."""
 
     def __init__(self, most: int) -> None:

@@ -15,7 +15,7 @@ import zstandard
 
 from kvwal.errors import ConfigError, Kind, KvwalError
 from kvwal.spark.eventlog.file_kinds import READ, told_kind
-from kvwal.spark.eventlog.listing import LogFile
+from kvwal.spark.eventlog.listing import ReadableFile
 
 CHUNK = 256 << 10
 MAX_LINE = 64 << 20
@@ -176,7 +176,7 @@ class _Snappy(_Blocks):
         return data
 
 
-def _decompressor(path: LogFile, start: bytes) -> Decompressor:
+def _decompressor(path: ReadableFile, start: bytes) -> Decompressor:
     if start.startswith(_GZIP):
         return _Gzip()
     if start.startswith(_ZSTD):
@@ -197,7 +197,7 @@ class Lines:
     returned: no event of Spark is so long. The time is linear in the bytes, for lines of any length.
     """
 
-    def __init__(self, path: LogFile, start: int = 0) -> None:
+    def __init__(self, path: ReadableFile, start: int = 0) -> None:
         """`start` is the byte at which a line begins; only in a file without compression may it be other than 0."""
         self.path = path
         self.last_line: int | None = None
@@ -266,7 +266,7 @@ class Lines:
         """Bytes of the file read so far."""
         return self._position
 
-    def move_to(self, path: LogFile) -> bool:
+    def move_to(self, path: ReadableFile) -> bool:
         """Go on in a newer version of the file, under its present name. False if it is another file: its bytes differ."""
         self.close()
         self.path = path

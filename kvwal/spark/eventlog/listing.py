@@ -23,7 +23,7 @@ NO_LOGS = (".", "_", _STATUS)
 """What the names of files and folders begin with that are no logs."""
 
 
-class LogFile(Protocol):
+class ReadableFile(Protocol):
     """A file of an event log, on this machine or behind a URL. `str` of it says where it is."""
 
     @property
@@ -49,11 +49,11 @@ class EventLogFile(NamedTuple):
     """One file of a log. `roll` is its number, 0 for a log of one file. `covers` is the lowest roll whose events it may hold."""
 
     roll: int
-    path: LogFile
+    path: ReadableFile
     covers: int
 
 
-class Log(Protocol):
+class EventLog(Protocol):
     """An application's event log: a file or a folder of rolled files. `listed`: it was found in a folder, not named."""
 
     @property
@@ -92,7 +92,7 @@ class ListedFile(NamedTuple):
     key: str
     size: int
     version: str
-    file: LogFile
+    file: ReadableFile
 
 
 class LogFolder(Protocol):
@@ -135,14 +135,14 @@ class ListedLog(NamedTuple):
     listed: bool = True
 
     def files(self) -> list[EventLogFile]:
-        """See `Log.files`."""
+        """See `EventLog.files`."""
         files = [file.file for file in self.found]
         if self.key.startswith(ROLLING_PREFIX):
             return in_order(files)
         return databricks_rolls(files) if self._is_of_databricks else [EventLogFile(0, files[0], 0)]
 
     def in_progress(self) -> bool:
-        """See `Log.in_progress`."""
+        """See `EventLog.in_progress`."""
         if self.key.startswith(ROLLING_PREFIX):
             return is_in_progress(file.file.name for file in self.found)
         if self._is_of_databricks:
@@ -150,12 +150,12 @@ class ListedLog(NamedTuple):
         return self.path.name.endswith(IN_PROGRESS)
 
     def size(self) -> int:
-        """See `Log.size`."""
+        """See `EventLog.size`."""
         sizes = {file.file.name: file.size for file in self.found}
         return sum(sizes[file.path.name] for file in self.files())
 
     def is_nested(self) -> bool:
-        """See `Log.is_nested`."""
+        """See `EventLog.is_nested`."""
         return not self.found
 
     @property
@@ -174,7 +174,7 @@ class ListedLog(NamedTuple):
         return f"{sum(file.size for file in self.found)}-{zlib.crc32(told.encode()):08x}"
 
 
-def in_order(files: Iterable[LogFile]) -> list[EventLogFile]:
+def in_order(files: Iterable[ReadableFile]) -> list[EventLogFile]:
     """The rolled files among these, in order, without those that a compacted file replaces."""
     rolls = [(int(match[1]), bool(match[2]), file) for file in files if (match := _ROLLED_FILE.fullmatch(file.name))]
     compacted = max((roll for roll, compact, _ in rolls if compact), default=-1)
@@ -191,7 +191,7 @@ def is_of_databricks(name: str) -> bool:
     return _DATABRICKS.fullmatch(name) is not None
 
 
-def databricks_rolls(files: Iterable[LogFile]) -> list[EventLogFile]:
+def databricks_rolls(files: Iterable[ReadableFile]) -> list[EventLogFile]:
     """The files among these that Databricks wrote, in order, numbered from 0: so the open file keeps its number as a roll."""
     named = [file for file in files if is_of_databricks(file.name)]
     named.sort(key=lambda file: (file.name == OPEN_ROLL, file.name))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from kvwal.log.files.names import RECORDS
 from kvwal.spark.eventlog.lines import DamagedFile, Lines
-from kvwal.spark.eventlog.listing import IN_PROGRESS, EventLogFile, Log, LogPath, before_gap
+from kvwal.spark.eventlog.listing import IN_PROGRESS, EventLog, EventLogFile, LogPath, before_gap
 from kvwal.spark.eventlog.logs import ApplicationIdentity, identify, missing_roll, settings_of
 from kvwal.spark.eventlog.runs import RecordMap, RunRecords
 from kvwal.spark.events.parser import DamagedLine, parse_line
@@ -69,7 +69,7 @@ class LogReader:
     """A reader of one log into a map. Each `advance` reads the log as far as it is written."""
 
     def __init__(
-        self, records: RecordMap, log: Log, identity: ApplicationIdentity, *, position: str = EVENT_LOG
+        self, records: RecordMap, log: EventLog, identity: ApplicationIdentity, *, position: str = EVENT_LOG
     ) -> None:
         """`EarlierRun` if a later run of the application is recorded. The records of an earlier one are replaced."""
         self._records = RunRecords(records, identity, log.path)
@@ -105,7 +105,7 @@ class LogReader:
             return missing_roll(self._log, self._missing_roll)
         return self._damage
 
-    def advance(self, progress: Callable[[int], None] = lambda done: None, log: Log | None = None) -> int:
+    def advance(self, progress: Callable[[int], None] = lambda done: None, log: EventLog | None = None) -> int:
         """Read and store the lines written since the last call. Returns their number.
 
         `progress` is called with the bytes of the log read so far. `log` is the same log as a newer listing shows it. An error
@@ -138,7 +138,7 @@ class LogReader:
         if self._lines is not None:
             self._lines.close()
 
-    def _move_to(self, log: Log) -> None:
+    def _move_to(self, log: EventLog) -> None:
         """Go on in the open file under its present name."""
         self._log = log
         if self._file is None or self._lines is None:
@@ -301,7 +301,7 @@ def _compacted_since(file: EventLogFile, path: str) -> bool:
     return file.path.name.endswith(".compact") and not path.endswith(".compact")
 
 
-def has_more(reader: LogReader, log: Log) -> bool:
+def has_more(reader: LogReader, log: EventLog) -> bool:
     """Whether a log may have lines that the reader's position does not cover.
 
     It has none if the position was taken at the end of this log, and not in another log of the same application. A log that was
@@ -317,7 +317,7 @@ def has_more(reader: LogReader, log: Log) -> bool:
     return not any(path == file.removesuffix(IN_PROGRESS) for file in files)
 
 
-def result_of(reader: LogReader, log: Log, identity: ApplicationIdentity, *, complete: bool) -> LogResult:
+def result_of(reader: LogReader, log: EventLog, identity: ApplicationIdentity, *, complete: bool) -> LogResult:
     """The result of a reader after its `advance`."""
     return LogResult(
         log.path, reader.projection.prefix, identity.name, reader.events, reader.damaged, complete, reader.problem,

@@ -16,9 +16,9 @@ from kvwal.spark.eventlog.listing import (
     NO_LOGS,
     OPEN_ROLL,
     ROLLING_PREFIX,
+    EventLog,
     EventLogFile,
-    Log,
-    LogFile,
+    ReadableFile,
     databricks_rolls,
     in_order,
     is_in_progress,
@@ -37,8 +37,8 @@ class NotAnEventLog(ConfigError):
     """A file is no event log of Spark."""
 
 
-class EventLog(NamedTuple):
-    """An event log on this machine (see `listing.Log`). Each method looks at the disk."""
+class LocalEventLog(NamedTuple):
+    """An event log on this machine (see `listing.EventLog`). Each method looks at the disk."""
 
     path: Path
     listed: bool = False
@@ -49,7 +49,7 @@ class EventLog(NamedTuple):
         return self.path.name.startswith(ROLLING_PREFIX)
 
     def files(self) -> list[EventLogFile]:
-        """See `Log.files`."""
+        """See `EventLog.files`."""
         if self.rolling:
             return in_order(self._paths())
         if self._is_of_databricks:
@@ -58,7 +58,7 @@ class EventLog(NamedTuple):
         return [EventLogFile(0, path, 0)] if path else []
 
     def in_progress(self) -> bool:
-        """See `Log.in_progress`."""
+        """See `EventLog.in_progress`."""
         if self.rolling:
             return is_in_progress(path.name for path in self._paths())
         if self._is_of_databricks:
@@ -70,7 +70,7 @@ class EventLog(NamedTuple):
         return sum(_size(self._folder / file.path.name) for file in self.files())
 
     def is_nested(self) -> bool:
-        """See `Log.is_nested`."""
+        """See `EventLog.is_nested`."""
         return self.path.is_dir() and not self.rolling and not self.files()
 
     @property
@@ -106,13 +106,13 @@ class ApplicationIdentity(NamedTuple):
     started: int = 0
 
 
-def find_logs(paths: Iterable[str | Path]) -> list[Log]:
+def find_logs(paths: Iterable[str | Path]) -> list[EventLog]:
     """The logs at the given files, folders and URLs. Raises `ConfigError` for a place that is missing or holds no log.
 
     A nested folder is returned too, so that the caller can report it as skipped; a nested folder that was given itself is left
     out.
     """
-    logs: dict[str, Log] = {}
+    logs: dict[str, EventLog] = {}
     given_paths = [str(given) for given in paths]
     for given in given_paths:
         logs_at_path = list(_logs_at(given))
@@ -126,12 +126,14 @@ def find_logs(paths: Iterable[str | Path]) -> list[Log]:
                 f"{given} holds no event log, but folders: kvwal does not look into them.",
                 hint=f"Name one of them: kvwal record LOCATION {logs_at_path[0].path}",
             )
-        logs.update({str(log.path.absolute() if isinstance(log, EventLog) else log.path): log for log in logs_at_path})
+        logs.update(
+            {str(log.path.absolute() if isinstance(log, LocalEventLog) else log.path): log for log in logs_at_path}
+        )
     named = {given.rstrip("/") if is_remote(given) else str(Path(given).absolute()) for given in given_paths}
     return [log for place, log in logs.items() if not (place in named and log.is_nested())]
 
 
-def _logs_at(given: str) -> Iterable[Log]:
+def _logs_at(given: str) -> Iterable[EventLog]:
     folder = open_folder(given)
     if is_remote(given):
         return logs_at(folder)
@@ -139,19 +141,19 @@ def _logs_at(given: str) -> Iterable[Log]:
     if not path.exists():
         raise ConfigError(f"There is no event log at {given}.", hint=HERE)
     is_log = path.is_file() or path.name.startswith(ROLLING_PREFIX)
-    return [EventLog(path)] if is_log else _in_folder(path)
+    return [LocalEventLog(path)] if is_log else _in_folder(path)
 
 
-def _in_folder(folder: Path) -> Iterator[EventLog]:
+def _in_folder(folder: Path) -> Iterator[LocalEventLog]:
     paths = [path for path in sorted(folder.iterdir()) if not path.name.startswith(NO_LOGS)]
     for path in paths:
         if path.is_dir():
             if not _is_empty(path):
-                yield EventLog(path, listed=True)
+                yield LocalEventLog(path, listed=True)
         elif path.is_file() and not is_of_databricks(path.name):
-            yield EventLog(path, listed=True)
+            yield LocalEventLog(path, listed=True)
     if any(path.is_file() and is_of_databricks(path.name) for path in paths):
-        yield EventLog(folder / OPEN_ROLL, listed=True)
+        yield LocalEventLog(folder / OPEN_ROLL, listed=True)
 
 
 def _is_empty(folder: Path) -> bool:
@@ -163,7 +165,7 @@ def _is_empty(folder: Path) -> bool:
         return True
 
 
-def identify(log: Log) -> ApplicationIdentity | None:
+def identify(log: EventLog) -> ApplicationIdentity | None:
     """The application of a log; None if the log does not say it yet.
 
     `NotAnEventLog` for a file that is not an event log, and for a nested folder. `ConfigError` for a log that is damaged before
@@ -189,7 +191,7 @@ def identify(log: Log) -> ApplicationIdentity | None:
     return None
 
 
-def missing_roll(log: Log, roll: int) -> str:
+def missing_roll(log: EventLog, roll: int) -> str:
     """The error sentence for a log with a missing roll."""
     return (
         f"{log.path}: roll {roll} is missing (events_{roll}_…), so later rolls are not read."
@@ -197,7 +199,7 @@ def missing_roll(log: Log, roll: int) -> str:
     )
 
 
-def settings_of(log: Log) -> dict[str, str]:
+def settings_of(log: EventLog) -> dict[str, str]:
     """Spark's settings from the first lines of the log; empty if they are not there, or cannot be read."""
     with suppress(ConfigError):
         for _, batch in _first_lines(log):
@@ -207,7 +209,7 @@ def settings_of(log: Log) -> dict[str, str]:
     return {}
 
 
-def _first_lines(log: Log) -> Iterator[tuple[LogFile, list[bytes]]]:
+def _first_lines(log: EventLog) -> Iterator[tuple[ReadableFile, list[bytes]]]:
     """The first lines of a log, about `_FIRST_LINES`, each batch with its file. A line without an end counts, too.
 
     `ConfigError`, which names the file, for compressed bytes that are damaged.
@@ -233,7 +235,7 @@ def _settings_in(line: bytes) -> dict[str, str] | None:
     return event.spark_properties if isinstance(event, EnvironmentUpdate) else None
 
 
-def _identity_in(path: LogFile, batch: list[bytes]) -> ApplicationIdentity | None:
+def _identity_in(path: ReadableFile, batch: list[bytes]) -> ApplicationIdentity | None:
     is_event_log = False
     for line in batch:
         try:

@@ -14,7 +14,7 @@ from pathlib import Path
 from kvwal.errors import ConfigError
 from kvwal.location.connect import is_cluster
 from kvwal.ports.clock import SYSTEM
-from kvwal.spark.eventlog.listing import Log
+from kvwal.spark.eventlog.listing import EventLog
 from kvwal.spark.eventlog.log_reader import (
     BUSINESS,
     LogReader,
@@ -31,7 +31,7 @@ from kvwal.spark.leases import Leases, no_longer_than_a_lease
 from kvwal.spark.record_keys import app_prefix
 from kvwal.spark.state.lease import LeaseHeld, LeaseLost
 
-_Found = tuple[Log, ApplicationIdentity | LogResult]
+_Found = tuple[EventLog, ApplicationIdentity | LogResult]
 Hold = Callable[[str], AbstractContextManager[RecordMap]]
 """Gives, for a block, the map for the records of the application whose keys begin so."""
 
@@ -56,7 +56,10 @@ def record_event_logs(
 
 
 def record_logs(
-    hold: Hold, logs: Iterable[Log], progress: ReportProgress | None = None, beat: Callable[[], None] = lambda: None
+    hold: Hold,
+    logs: Iterable[EventLog],
+    progress: ReportProgress | None = None,
+    beat: Callable[[], None] = lambda: None,
 ) -> list[LogResult]:
     """Read logs, each while `hold` gives its application. `beat` is called while a log is read. See
     `kvwal.spark.record_event_logs`.
@@ -80,7 +83,7 @@ def record_logs(
     return results
 
 
-def _identified(log: Log) -> ApplicationIdentity | LogResult:
+def _identified(log: EventLog) -> ApplicationIdentity | LogResult:
     """The application of a log, or the result of a log that is not read because it names none."""
     try:
         identity = identify(log)
@@ -97,7 +100,7 @@ def _identified(log: Log) -> ApplicationIdentity | LogResult:
 
 def _in_order_of_runs(found: list[_Found]) -> Iterator[_Found]:
     """The logs in their order, but the runs of one application by their starts: the last of them is the one to keep."""
-    runs: dict[tuple[str, str], list[tuple[Log, ApplicationIdentity]]] = defaultdict(list)
+    runs: dict[tuple[str, str], list[tuple[EventLog, ApplicationIdentity]]] = defaultdict(list)
     for log, identity in found:
         if isinstance(identity, ApplicationIdentity):
             runs[identity.app, identity.attempt].append((log, identity))
@@ -109,7 +112,7 @@ def _in_order_of_runs(found: list[_Found]) -> Iterator[_Found]:
             yield log, identity
 
 
-def _record_log(hold: Hold, log: Log, identity: ApplicationIdentity, report: Callable[[int], None]) -> LogResult:
+def _record_log(hold: Hold, log: EventLog, identity: ApplicationIdentity, report: Callable[[int], None]) -> LogResult:
     prefix = app_prefix(identity.app, identity.attempt)
     try:
         with hold(prefix) as records:
@@ -120,7 +123,9 @@ def _record_log(hold: Hold, log: Log, identity: ApplicationIdentity, report: Cal
         return LogResult(log.path, prefix, identity.name, 0, 0, False, str(error))
 
 
-def _read_on(records: RecordMap, log: Log, identity: ApplicationIdentity, report: Callable[[int], None]) -> LogResult:
+def _read_on(
+    records: RecordMap, log: EventLog, identity: ApplicationIdentity, report: Callable[[int], None]
+) -> LogResult:
     reader = LogReader(records, log, identity)
     try:
         report(0)

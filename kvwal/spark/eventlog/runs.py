@@ -16,7 +16,7 @@ from kvwal.spark.eventlog.logs import ApplicationIdentity
 from kvwal.spark.index import FAILURES, application_of_failure, summary_key
 from kvwal.spark.projection.state import LOGS
 from kvwal.spark.record_keys import app_prefix, is_key_of_run
-from kvwal.spark.records import Application, Position, from_value
+from kvwal.spark.records import Application, EventLogPosition, from_value
 
 MOST_DELETES = 2_000
 """Keys that are deleted in one transaction: other writes wait for it."""
@@ -76,7 +76,7 @@ class RunRecords:
         """When the recorded run started; 0 if that is not known. Where the application was pruned, its position says it."""
         values = (self._records.get(f"{self._prefix}/{part}") for part in ("app", *LOGS))
         found = (from_value(value) for value in values if value is not None)
-        starts = (record.started for record in found if isinstance(record, Application | Position))
+        starts = (record.started for record in found if isinstance(record, Application | EventLogPosition))
         return next((started for started in starts if started), 0)  # one read, unless the application was pruned
 
     def _keys(self) -> set[str]:

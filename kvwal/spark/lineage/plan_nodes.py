@@ -42,7 +42,7 @@ _V1_TABLE = re.compile(r"\b(?P<source>\w+)Table\((?P<table>[\w`.-]+),")
 _ICEBERG_SCAN = re.compile(r"IcebergScan\(table=|\(branch=[^()]*\) \[filters=")
 
 
-class Place(NamedTuple):
+class Dataset(NamedTuple):
     """What a node reads or writes: its format, its path (or the source's own name of it), and its table in a catalog."""
 
     what: str
@@ -70,72 +70,72 @@ def write_access(label: str, node: PlanNode, plan: str) -> Access:
     return _access(label, _written(node.node_name.strip(), node, plan))
 
 
-def _access(label: str, place: Place) -> Access:
+def _access(label: str, place: Dataset) -> Access:
     return Access(cut(place.what), cut(place.where), label, table=cut(place.table.replace("`", "")))
 
 
-def _scanned(name: str, node: PlanNode) -> Place:
+def _scanned(name: str, node: PlanNode) -> Dataset:
     kind, _, rest = name.removeprefix("Scan ").partition(" ")
     location = node.metadata.get("Location", "")
     paths = _BRACKETED.search(location)
     if paths:
-        return Place("delta" if _is_delta(location) else kind, paths[1], rest)
+        return Dataset("delta" if _is_delta(location) else kind, paths[1], rest)
     if name.startswith("Scan hive "):
-        return Place("hive", "", rest)
+        return Dataset("hive", "", rest)
     if name.startswith("Scan JDBC"):
         table = name.partition(" from v2 scan ")[2]
-        return Place("jdbc", "" if table else name.partition("(")[2].partition(")")[0], table)
+        return Dataset("jdbc", "" if table else name.partition("(")[2].partition(")")[0], table)
     if name.startswith("BatchScan "):
         return _batch_scanned(rest, node)
-    return Place(name, node.simple_string)
+    return Dataset(name, node.simple_string)
 
 
-def _batch_scanned(rest: str, node: PlanNode) -> Place:
+def _batch_scanned(rest: str, node: PlanNode) -> Dataset:
     """The table of a scan of a connector. Spark's own file formats call their table by format and path."""
     form, _, path = rest.partition(" ")
     if ":" in path or path.startswith("/"):
-        return Place(form, path)
-    return Place("iceberg" if _ICEBERG_SCAN.search(node.simple_string) else "table", "", rest)
+        return Dataset(form, path)
+    return Dataset("iceberg" if _ICEBERG_SCAN.search(node.simple_string) else "table", "", rest)
 
 
-def _written(name: str, node: PlanNode, plan: str) -> Place:
+def _written(name: str, node: PlanNode, plan: str) -> Dataset:
     text = node.simple_string
     if files := _INTO_FILES.match(text):
         form, table = _FORMAT.search(files["rest"]), _CATALOG_TABLE.search(files["rest"])
-        return Place(form["format"].lower() if form else "files", files["path"], table["table"] if table else "")
+        return Dataset(form["format"].lower() if form else "files", files["path"], table["table"] if table else "")
     if hive := _INTO_HIVE.match(text):
         path = _HIVE_PATH.search(text)
-        return Place("hive", path["path"] if path else "", hive["table"])
+        return Dataset("hive", path["path"] if path else "", hive["table"])
     if name.startswith("Execute "):
         return _commanded(name.removeprefix("Execute ").strip(), text, plan)
     return _connected(name, text)
 
 
-def _commanded(command: str, text: str, plan: str) -> Place:
+def _commanded(command: str, text: str, plan: str) -> Dataset:
     """The target of a command. Its arguments are in the plan's text only."""
     if made := _AS_SELECT.search(plan):
-        return Place("table", "", made["table"])
+        return Dataset("table", "", made["table"])
     if made := _HIVE_AS_SELECT.search(plan):
-        return Place("hive", "", f"spark_catalog.{made['database']}.{made['table']}")
+        return Dataset("hive", "", f"spark_catalog.{made['database']}.{made['table']}")
     if saved := _SAVE.search(plan):
         place = _PLACE_OPTION.search(saved["options"])
-        return Place(_format_of(saved["source"]) or command, place["place"] if place else "")
-    return Place(command, text)
+        return Dataset(_format_of(saved["source"]) or command, place["place"] if place else "")
+    return Dataset(command, text)
 
 
-def _connected(name: str, text: str) -> Place:
+def _connected(name: str, text: str) -> Dataset:
     """The target of a node that writes through a connector."""
     node, _, called = name.partition(" ")
     if made := _V2_AS_SELECT.match(text):
-        return Place(_format_of(made["catalog"]) or "table", "", made["table"])
+        return Dataset(_format_of(made["catalog"]) or "table", "", made["table"])
     if delta := _DELTA_TABLE.search(text):
         table = _IDENTIFIER.search(delta["rest"])
-        return Place("delta", delta["path"], table["table"] if table else "")
+        return Dataset("delta", delta["path"], table["table"] if table else "")
     if writer := _WRITER_TABLE.search(text):
-        return Place(writer["source"].lower(), "", writer["table"])
+        return Dataset(writer["source"].lower(), "", writer["table"])
     if table := _V1_TABLE.search(text):
-        return Place(table["source"].lower(), "", table["table"])
-    return Place("table", "", called) if called else Place(node, text)
+        return Dataset(table["source"].lower(), "", table["table"])
+    return Dataset("table", "", called) if called else Dataset(node, text)
 
 
 def _is_delta(text: str) -> bool:

@@ -36,7 +36,7 @@ class Projection:
         self._state = ProjectionState(prefix, load, log=log)
 
     @property
-    def position(self) -> rec.Position:
+    def position(self) -> rec.EventLogPosition:
         """The position in the log."""
         return self._state.position
 

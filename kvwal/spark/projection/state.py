@@ -46,7 +46,7 @@ class ProjectionState:
         """The application's rules once its settings are known; before that, Spark's default rules."""
         self.cache = RecordCache(load)
         self.position_key = f"{prefix}/{log}"
-        self.position = self.cache.fetch(self.position_key, rec.Position) or rec.Position()
+        self.position = self.cache.fetch(self.position_key, rec.EventLogPosition) or rec.EventLogPosition()
         self._share_running()
         self.jobs_of_stage: dict[int, list[int]] = {}
         """The running jobs that need a stage, the first one first."""
@@ -66,7 +66,7 @@ class ProjectionState:
         """
         positions = [self.position]
         for log in LOGS:
-            other = self.cache.fetch(f"{self.prefix}/{log}", rec.Position)
+            other = self.cache.fetch(f"{self.prefix}/{log}", rec.EventLogPosition)
             positions += [other] if other is not None and other is not self.position else []
         jobs = dict.fromkeys(job for position in positions for job in position.running)
         self.position.running = [number for number in jobs if (job := self.job(number)) and job.status == "RUNNING"]
@@ -78,7 +78,7 @@ class ProjectionState:
     def _adopt_metrics(self) -> None:
         """Take over `sql_metrics` of the positions: the readers that wrote them have ended."""
         for key in dict.fromkeys((self.position_key, *(f"{self.prefix}/{log}" for log in LOGS))):
-            position = self.position if key == self.position_key else self.cache.fetch(key, rec.Position)
+            position = self.position if key == self.position_key else self.cache.fetch(key, rec.EventLogPosition)
             if position is not None and position.sql_metrics:
                 for execution, counted in position.sql_metrics.items():
                     self.add_metrics(int(execution), {int(metric): value for metric, value in counted.items()})

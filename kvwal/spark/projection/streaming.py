@@ -129,8 +129,8 @@ def _rate(rates: Iterable[float | None]) -> float | None:
     return round(sum(known), 3) if known else None
 
 
-def _source(source: events.SourceProgress) -> rec.Source:
-    return rec.Source(
+def _source(source: events.SourceProgress) -> rec.BatchSource:
+    return rec.BatchSource(
         what=cut(source.description),
         start=_offset(source.start_offset),
         end=_offset(source.end_offset),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kvwal.errors import ConfigError
-from kvwal.spark.eventlog.logs import ApplicationIdentity, EventLog
+from kvwal.spark.eventlog.logs import ApplicationIdentity, LocalEventLog
 from kvwal.spark.recording.spool import add_roll
 from kvwal.spark.redaction import Redaction, rules_of
 
@@ -85,14 +85,14 @@ class Driver:
         before = set(folder.iterdir())
         listener.start()
         (path,) = set(folder.iterdir()) - before
-        attached = Listener(EventLog(path), self._context, listener)
+        attached = Listener(LocalEventLog(path), self._context, listener)
         with ExitStack() as undo:
             undo.callback(attached.discard)
             self._begin(attached.log, listener)
             undo.pop_all()
         return attached
 
-    def _begin(self, log: EventLog, listener: Any) -> None:
+    def _begin(self, log: LocalEventLog, listener: Any) -> None:
         """Let Spark write to the log, and write what was there before."""
         java = self._jvm.java.lang.System
         runtime = {"Java Version": java.getProperty("java.version"), "Java Home": java.getProperty("java.home")}
@@ -209,7 +209,7 @@ def context_of(spark: SparkSession | SparkContext) -> Any:
 class Listener:
     """A listener on Spark's event log queue, and the event log that it writes."""
 
-    def __init__(self, log: EventLog, context: Any, listener: Any) -> None:
+    def __init__(self, log: LocalEventLog, context: Any, listener: Any) -> None:
         self.log = log
         self._context = context
         self._listener = listener

@@ -33,11 +33,11 @@ from kvwal.errors import StoreLocked
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK, Lock
 from kvwal.spark.eventlog.log_reader import LogReader, LogResult, ReportProgress, result_of
-from kvwal.spark.eventlog.logs import ApplicationIdentity, EventLog, identify
+from kvwal.spark.eventlog.logs import ApplicationIdentity, LocalEventLog, identify
 from kvwal.spark.eventlog.runs import EarlierRun, RecordMap, RunRecords
 from kvwal.spark.leases import LeasedMap, Leases, Pause
 from kvwal.spark.record_keys import app_prefix
-from kvwal.spark.records import Position, from_value, to_value
+from kvwal.spark.records import EventLogPosition, from_value, to_value
 from kvwal_archive.objects.owner import give_file, make_folders
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -154,11 +154,11 @@ class Spool(NamedTuple):
         except FileNotFoundError:
             return set()
 
-    def logs(self) -> list[EventLog]:
+    def logs(self) -> list[LocalEventLog]:
         """The event logs in the folder."""
-        return [EventLog(self.folder / name) for name in OS_DISK.names(self.folder) if name.startswith(_PREFIX)]
+        return [LocalEventLog(self.folder / name) for name in OS_DISK.names(self.folder) if name.startswith(_PREFIX)]
 
-    def remove(self, log: EventLog) -> None:
+    def remove(self, log: LocalEventLog) -> None:
         """Delete a log, and the folders above it that are empty afterwards. Other drivers may begin and end meanwhile."""
         shutil.rmtree(log.path, ignore_errors=True)
         folder = self.folder
@@ -170,7 +170,7 @@ class Spool(NamedTuple):
             folder = folder.parent
 
     def read_rest(
-        self, records: RecordMap, progress: ReportProgress | None = None, *, recording: EventLog | None = None
+        self, records: RecordMap, progress: ReportProgress | None = None, *, recording: LocalEventLog | None = None
     ) -> list[LogResult]:
         """Read the logs that killed drivers of this node left, and delete each that was read to its end.
 
@@ -181,7 +181,7 @@ class Spool(NamedTuple):
         return [result for log in left if (result := self._read_rest(records, log, progress))]
 
     def begin(
-        self, records: RecordMap, log: EventLog, identity: ApplicationIdentity, beside: Mapping[str, Any] = NOTHING
+        self, records: RecordMap, log: LocalEventLog, identity: ApplicationIdentity, beside: Mapping[str, Any] = NOTHING
     ) -> None:
         """Put a position at the start of the log, and the records `beside` it, unless the stored position is already in this log.
 
@@ -191,10 +191,12 @@ class Spool(NamedTuple):
         key = f"{app_prefix(identity.app, identity.attempt)}/{POSITION}"
         stored = RunRecords(records, identity, log.path).get(key)
         position = None if stored is None else from_value(stored)
-        if not isinstance(position, Position) or (position.path and Path(position.path).parent.name != log.path.name):
-            records.put_many({key: to_value(Position()), **beside})
+        if not isinstance(position, EventLogPosition) or (
+            position.path and Path(position.path).parent.name != log.path.name
+        ):
+            records.put_many({key: to_value(EventLogPosition()), **beside})
 
-    def _read_rest(self, records: RecordMap, log: EventLog, progress: ReportProgress | None) -> LogResult | None:
+    def _read_rest(self, records: RecordMap, log: LocalEventLog, progress: ReportProgress | None) -> LogResult | None:
         identity = identify(log)
         if identity is None:  # the driver was killed before the log named its application
             self.remove(log)
@@ -215,7 +217,7 @@ class Spool(NamedTuple):
         return result_of(reader, log, identity, complete=True)
 
 
-def add_roll(log: EventLog, roll: int, events: list[dict[str, Any]]) -> None:
+def add_roll(log: LocalEventLog, roll: int, events: list[dict[str, Any]]) -> None:
     """Write events of kvwal as the `roll`-th file of a log."""
     lines = b"".join(msgspec.json.encode(event) + b"\n" for event in events)
     partial = log.path / f".{roll}.partial"
@@ -225,7 +227,7 @@ def add_roll(log: EventLog, roll: int, events: list[dict[str, Any]]) -> None:
     partial.rename(log.path / f"events_{roll}_{log.path.name.removeprefix(_PREFIX)}")
 
 
-def delete_read_rolls(log: EventLog, position: Position) -> None:
+def delete_read_rolls(log: LocalEventLog, position: EventLogPosition) -> None:
     """Delete the rolls that were read to their end. The first roll stays, because it names the application."""
     for file in log.files():
         if 0 < file.roll < position.roll:

@@ -3,7 +3,7 @@
     <app>/app                       Application        <app>/sql/<id>                  Sql
     <app>/env                       Environment        <app>/stream/<query>            Stream
     <app>/executor/<id>             Executor           <app>/stream/<query>/<batch>    Batch
-    <app>/job/<id>                  Job                <app>/log                       Position
+    <app>/job/<id>                  Job                <app>/log                       EventLogPosition
     <app>/stage/<id>/<attempt>      Stage              <app>/damage/<roll>/<event>     Damage
     <app>/rdd/<id>                  Rdd
 
@@ -21,6 +21,7 @@ import msgspec
 
 from kvwal.spark.records.parts import Access as Access
 from kvwal.spark.records.parts import Accumulator as Accumulator
+from kvwal.spark.records.parts import BatchSource as BatchSource
 from kvwal.spark.records.parts import ClasspathFolder as ClasspathFolder
 from kvwal.spark.records.parts import Error as Error
 from kvwal.spark.records.parts import Histogram as Histogram
@@ -29,13 +30,12 @@ from kvwal.spark.records.parts import PlanEdge as PlanEdge
 from kvwal.spark.records.parts import Quantiles as Quantiles
 from kvwal.spark.records.parts import ResourceProfile as ResourceProfile
 from kvwal.spark.records.parts import Slowest as Slowest
-from kvwal.spark.records.parts import Source as Source
 from kvwal.spark.records.parts import Speculation as Speculation
 from kvwal.spark.records.parts import StageMetrics as StageMetrics
 from kvwal.spark.records.parts import TaskFailure as TaskFailure
 from kvwal.spark.records.parts import TaskQuantiles as TaskQuantiles
 from kvwal.spark.records.positions import Damage as Damage
-from kvwal.spark.records.positions import Position as Position
+from kvwal.spark.records.positions import EventLogPosition as EventLogPosition
 from kvwal.spark.records.texts import MAX_MESSAGE as MAX_MESSAGE
 from kvwal.spark.records.texts import MAX_PLAN as MAX_PLAN
 from kvwal.spark.records.texts import MAX_READ as MAX_READ
@@ -347,14 +347,14 @@ class Batch(msgspec.Struct, kw_only=True, tag_field="kind", tag="batch"):
     state_rows: int = 0
     state_bytes: int = 0
     late_rows: int = 0
-    sources: list[Source] = []
+    sources: list[BatchSource] = []
     sink: str = ""
     output_rows: int = -1
     jobs: list[int] = []
     executions: list[int] = []
 
 
-Record = Application | Environment | Executor | Job | Stage | Rdd | Sql | Stream | Batch | Position | Damage
+Record = Application | Environment | Executor | Job | Stage | Rdd | Sql | Stream | Batch | EventLogPosition | Damage
 
 
 def to_value(record: Record) -> dict[str, Any]:

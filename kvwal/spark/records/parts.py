@@ -148,7 +148,7 @@ class Histograms(msgspec.Struct, omit_defaults=True):
     spill_disk_bytes: Histogram | None = None
 
 
-class Source(msgspec.Struct):
+class BatchSource(msgspec.Struct):
     """A source of a batch: its description, its offsets as text, and the rows that the batch read from it."""
 
     what: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Position(msgspec.Struct, kw_only=True, tag_field="kind", tag="log"):
+class EventLogPosition(msgspec.Struct, kw_only=True, tag_field="kind", tag="log"):
     """The position in the log of an application: `event` lines of its `roll`-th file are read (0: the log is one file).
 
     `running` and `running_sql` are the jobs and SQL executions that began and have not ended. `complete`: the log was read to

@@ -26,7 +26,7 @@ class StagedRowsLost(KvwalError):
     kind = Kind.RETRY
 
 
-class Block(msgspec.Struct, frozen=True, array_like=True):
+class StagedBlock(msgspec.Struct, frozen=True, array_like=True):
     """Some rows of a task. They are staged under `name`, or in `data` if they are few.
 
     `size` is estimated by `kvwal.log.submission.size_of`.
@@ -38,13 +38,13 @@ class Block(msgspec.Struct, frozen=True, array_like=True):
     data: bytes = b""
 
 
-def make_block(name: str, entries: list[Entry]) -> tuple[Block, bytes]:
+def make_block(name: str, entries: list[Entry]) -> tuple[StagedBlock, bytes]:
     """A block of these entries, to be staged under `name`, and its bytes."""
     data = encode_entries(entries)
-    return Block(name, size_of(entries), google_crc32c.value(data)), data
+    return StagedBlock(name, size_of(entries), google_crc32c.value(data)), data
 
 
-def entries_of(block: Block, data: bytes) -> list[Entry]:
+def entries_of(block: StagedBlock, data: bytes) -> list[Entry]:
     """The entries of a block, from its bytes. Raises StagedRowsLost if they are not those that were staged."""
     if google_crc32c.value(data) != block.checksum:
         raise lost(block.name, "is damaged")
@@ -64,16 +64,16 @@ def split_rows(entries: Iterable[Entry], most: int) -> Iterator[list[Entry]]:
     return cut(entries, most, lambda entry: size_of([entry]))
 
 
-def in_transactions(blocks: Iterable[Block], most: int) -> list[list[Block]]:
+def in_transactions(blocks: Iterable[StagedBlock], most: int) -> list[list[StagedBlock]]:
     """The blocks as transactions of up to `most` bytes, in order. One transaction if all of them fit."""
     return list(cut(blocks, most, lambda block: block.size))
 
 
 encode_plan = msgspec.msgpack.Encoder().encode
 """The transactions of a write, as the bytes of its manifest."""
-_decode_plan = msgspec.msgpack.Decoder(list[list[Block]]).decode
+_decode_plan = msgspec.msgpack.Decoder(list[list[StagedBlock]]).decode
 
 
-def decode_plan(data: bytes) -> Sequence[list[Block]]:
+def decode_plan(data: bytes) -> Sequence[list[StagedBlock]]:
     """The transactions of a write, from its manifest."""
     return _decode_plan(data)

@@ -23,7 +23,7 @@ from kvwal.errors import ClusterUnreachable, KvwalError, NotRecovered, Overloade
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.logger import get_logger
 from kvwal.ports.retries import retry_on
-from kvwal.spark.sink.blocks import Block, StagedRowsLost, decode_plan, encode_plan, in_transactions
+from kvwal.spark.sink.blocks import StagedBlock, StagedRowsLost, decode_plan, encode_plan, in_transactions
 from kvwal.spark.sink.marks import FencedWriter, Verdict, WriteMark, WriteMarks, condition, judge, mark_entry, successor
 from kvwal.spark.sink.options import WriteOptions
 from kvwal.spark.sink.rows import ROWS_BYTES
@@ -38,7 +38,7 @@ _POLL_SECONDS = 0.5
 _NOTHING_WRITTEN = (NotRecovered, Overloaded, ClusterUnreachable)
 
 T = TypeVar("T")
-Plan = Sequence[list[Block]]
+Plan = Sequence[list[StagedBlock]]
 
 
 class Committer:
@@ -65,7 +65,7 @@ class Committer:
         self._marks = WriteMarks(jobs)
         self._logger = get_logger(__name__)
 
-    def write_batch(self, job: str, staging: Staging, blocks: Sequence[Block]) -> None:
+    def write_batch(self, job: str, staging: Staging, blocks: Sequence[StagedBlock]) -> None:
         """Write the blocks of a batch write. Then unfinished batch writes of others have been finished, too."""
         self.finish_others(job)
         plan = in_transactions(blocks, ROWS_BYTES)
@@ -121,7 +121,7 @@ class Committer:
         return True
 
     def write_epoch(
-        self, query: str, run: str, epoch: int, write: str, staging: Staging, blocks: Sequence[Block]
+        self, query: str, run: str, epoch: int, write: str, staging: Staging, blocks: Sequence[StagedBlock]
     ) -> None:
         """Write the blocks of an epoch of a query, once: an epoch that is there already changes nothing.
 
@@ -218,7 +218,7 @@ class Committer:
             former = mark
         return mark
 
-    def _entries(self, staging: Staging, write: str, blocks: Sequence[Block]) -> list[Entry]:
+    def _entries(self, staging: Staging, write: str, blocks: Sequence[StagedBlock]) -> list[Entry]:
         return [entry for block in blocks for entry in staging.entries(write, block)]
 
     def _under(

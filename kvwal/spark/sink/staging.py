@@ -20,7 +20,7 @@ from kvwal.cluster.map_names import VOLATILE
 from kvwal.location.connect import connect
 from kvwal.location.parse import ClusterLocation, FolderLocation
 from kvwal.ports.clock import SYSTEM
-from kvwal.spark.sink.blocks import Block, entries_of, lost
+from kvwal.spark.sink.blocks import StagedBlock, entries_of, lost
 from kvwal.spark.sink.options import WriteOptions
 from kvwal_archive.faults import ObjectMissing, archive_errors
 from kvwal_archive.objects import Listed, Listing, open_objects
@@ -39,7 +39,7 @@ _MAP = f"{VOLATILE}kvwal-staging"
 _WRITE = re.compile(r"[A-Za-z0-9-]{1,80}(/[0-9]{20}-[A-Za-z0-9-]{1,80})?")
 
 
-class Place(Protocol):
+class StagingStore(Protocol):
     """The methods of an object store that staging needs: see `kvwal_archive.objects`."""
 
     def list(self, prefix: str) -> Listing:
@@ -80,7 +80,7 @@ def block_name(partition: int, attempt: int, number: int) -> str:
 class Staging:
     """The staged blocks of one business."""
 
-    def __init__(self, place: Place, prefix: str) -> None:
+    def __init__(self, place: StagingStore, prefix: str) -> None:
         self._place = place
         self._prefix = prefix
 
@@ -88,7 +88,7 @@ class Staging:
         """Keep some bytes of a write."""
         self._place.put_if_absent(self._key(write, name), data)
 
-    def entries(self, write: str, block: Block) -> list[Entry]:
+    def entries(self, write: str, block: StagedBlock) -> list[Entry]:
         """The entries of a block. Raises StagedRowsLost."""
         return entries_of(block, block.data or self.read(write, block.name))
 
@@ -151,29 +151,29 @@ class _MapPlace:
         self._map = blocks
 
     def list(self, prefix: str) -> Listing:
-        """See Place.list. No block counts as old, because the map drops old ones."""
+        """See StagingStore.list. No block counts as old, because the map drops old ones."""
         names = (key.data.decode() for key in self._map.identities())
         return [Listed(name, 0, None, 1 << 47) for name in sorted(names) if name.startswith(prefix)]
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
-        """See Place.put_if_absent."""
+        """See StagingStore.put_if_absent."""
         self._map.put(key, data, ttl=LEFTOVER_SECONDS)
         return True
 
     def read(self, key: str) -> bytes:
-        """See Place.read."""
+        """See StagingStore.read."""
         data = self._map.get(key)
         if data is None:
             raise ObjectMissing(f"the cluster has no staged rows {key}.")
         return bytes(data)
 
     def delete(self, key: str) -> None:
-        """See Place.delete."""
+        """See StagingStore.delete."""
         self._map.delete(key)
 
     def remove_unfinished(self, prefix: str, before_ms: int) -> Names:
-        """See Place.remove_unfinished. A put into a map is whole."""
+        """See StagingStore.remove_unfinished. A put into a map is whole."""
         return []
 
     def prune(self, prefix: str) -> None:
-        """See Place.prune. A map has no folders."""
+        """See StagingStore.prune. A map has no folders."""

@@ -16,7 +16,7 @@ from kvwal.location.opening import open_writer
 from kvwal.location.parse import ClusterLocation, FolderLocation
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.logger import get_logger
-from kvwal.spark.sink.blocks import INLINE_BYTES, STAGED_BLOCK_BYTES, Block, make_block, split_rows
+from kvwal.spark.sink.blocks import INLINE_BYTES, STAGED_BLOCK_BYTES, StagedBlock, make_block, split_rows
 from kvwal.spark.sink.columns import WriteColumns, write_columns
 from kvwal.spark.sink.commit import Committer
 from kvwal.spark.sink.options import WriteOptions, write_options
@@ -39,7 +39,7 @@ class Staged(WriterCommitMessage):
     `refused` is how many of its rows did not fit: see `RowEncoder`.
     """
 
-    def __init__(self, blocks: Sequence[Block], refused: int, write: str, query: str = "", run: str = "") -> None:
+    def __init__(self, blocks: Sequence[StagedBlock], refused: int, write: str, query: str = "", run: str = "") -> None:
         self.blocks = tuple(blocks)
         self.refused = refused
         self.write = write
@@ -124,7 +124,7 @@ def _wanted(options: Mapping[str, str], schema: StructType, overwrite: bool) -> 
 
 def _stage(
     options: WriteOptions, columns: WriteColumns, write: str, batches: Iterator[pa.RecordBatch]
-) -> tuple[list[Block], int]:
+) -> tuple[list[StagedBlock], int]:
     """Stage the rows of a task, in order. If they are few, they are in the blocks themselves. Also how many did not fit."""
     encoder = RowEncoder(columns, options.business, options.mode)
     rows = chain.from_iterable(map(encoder.entries, batches))
@@ -132,18 +132,20 @@ def _stage(
     return blocks, encoder.refused
 
 
-def _blocks(options: WriteOptions, write: str, lists: Iterator[list[Entry]]) -> list[Block]:
+def _blocks(options: WriteOptions, write: str, lists: Iterator[list[Entry]]) -> list[StagedBlock]:
     first = next(lists, None)
     if first is None:
         return []
     name = _namer()
     block, data = make_block(name(0), first)
     if block.size <= INLINE_BYTES:
-        return [Block(block.name, block.size, block.checksum, data), *_put(options, write, lists, name)]
+        return [StagedBlock(block.name, block.size, block.checksum, data), *_put(options, write, lists, name)]
     return _put(options, write, chain([first], lists), name)
 
 
-def _put(options: WriteOptions, write: str, lists: Iterator[list[Entry]], name: Callable[[int], str]) -> list[Block]:
+def _put(
+    options: WriteOptions, write: str, lists: Iterator[list[Entry]], name: Callable[[int], str]
+) -> list[StagedBlock]:
     following = next(lists, None)
     if following is None:
         return []
@@ -201,7 +203,7 @@ def _staged(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
     return [message for message in messages if isinstance(message, Staged)]
 
 
-def _blocks_of(staged: Sequence[Staged]) -> list[Block]:
+def _blocks_of(staged: Sequence[Staged]) -> list[StagedBlock]:
     return [block for message in staged for block in message.blocks]
 
 

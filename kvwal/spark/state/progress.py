@@ -1,6 +1,6 @@
 """Progress of incremental processing: the position up to which the input is processed, and the watermark of its event times.
 
-    !ledger/position/<name>     Position: where the next step begins
+    !ledger/position/<name>     StepPosition: where the next step begins
 
 A step commits its results, the new position and the new watermark as one transaction, on the condition that the position is the
 one that the step began with. So each piece of the input counts once, also after a kill, and a second processor is refused.
@@ -23,7 +23,7 @@ class PositionMoved(KvwalError):
     kind = Kind.RETRY
 
 
-class Position(msgspec.Struct, frozen=True, tag_field="kind", tag="position"):
+class StepPosition(msgspec.Struct, frozen=True, tag_field="kind", tag="position"):
     """Where the next step begins. `watermark` is None before the first event time, `write` a text that each step changes."""
 
     position: Any
@@ -37,7 +37,7 @@ class Step(Changes):
     `position` is where the step begins. Set it to where the step ends: a JSON value.
     """
 
-    def __init__(self, commit: Callable[[Changes], None], before: Position | None, lateness: float) -> None:
+    def __init__(self, commit: Callable[[Changes], None], before: StepPosition | None, lateness: float) -> None:
         super().__init__(commit)
         self.before = before
         self.position: Any = None if before is None else before.position
@@ -54,11 +54,11 @@ class Step(Changes):
         """Whether the watermark of the steps before has passed this event time, so that its window may be closed."""
         return self.watermark is not None and event_time < self.watermark
 
-    def after(self) -> Position:
+    def after(self) -> StepPosition:
         """The position and the watermark that this step commits."""
         marks = [mark for mark in (self.watermark, None if self._newest is None else self._newest - self._lateness)
                  if mark is not None]  # fmt: skip
-        return Position(self.position, max(marks, default=None), nonce())
+        return StepPosition(self.position, max(marks, default=None), nonce())
 
 
 class Progress:
@@ -99,5 +99,5 @@ class Progress:
                 hint="Let one process work at a time (a Lease), or begin a new step from the new position.",
             )
 
-    def _read(self) -> Position | None:
-        return read_record(self._state, self._key, Position)
+    def _read(self) -> StepPosition | None:
+        return read_record(self._state, self._key, StepPosition)

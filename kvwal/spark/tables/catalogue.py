@@ -16,16 +16,16 @@ from kvwal.history.reads.key_scan import KeySpan
 from kvwal.spark import record_keys
 from kvwal.spark import records as rec
 from kvwal.spark.tables import key_spans
-from kvwal.spark.tables.columns import Column, columns_of, data_type, partial, to_array
+from kvwal.spark.tables.columns import RecordColumn, columns_of, data_type, partial, to_array
 from kvwal.spark.tables.key_spans import KeyLayout
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Entries = Sequence[Entry | DataEntry]
-APP = Column(key_spans.APP, key_spans.APP, str)
+APP = RecordColumn(key_spans.APP, key_spans.APP, str)
 """The application of a record: the beginning of its key."""
-KEY = Column(key_spans.KEY, key_spans.KEY, str)
+KEY = RecordColumn(key_spans.KEY, key_spans.KEY, str)
 READER_STATE = {
     "buckets", "histograms", "seen", "resubmitted", "sql_metrics", "core_offset_ms", "broken_sql", "running",
     "running_sql",
@@ -92,7 +92,7 @@ class PartTable:
         self._layout = layout
         self._record = record
         self._groups = groups
-        self._group = Column(group, group, str)
+        self._group = RecordColumn(group, group, str)
         by_field = {column.field: column for column in columns_of(record)}
         self._shared = [by_field[field]._replace(name=column) for column, field in shared.items()]
         self._part = columns_of(part)
@@ -165,7 +165,7 @@ def key_columns(entries: Entries, keys: re.Pattern[bytes], wanted: set[str]) -> 
     return arrays
 
 
-def _schema(columns: Iterable[Column]) -> pa.Schema:
+def _schema(columns: Iterable[RecordColumn]) -> pa.Schema:
     import pyarrow as pa
 
     return pa.schema([(column.name, data_type(column.kind)) for column in columns])

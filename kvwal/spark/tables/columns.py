@@ -33,7 +33,7 @@ class Json:
     """The kind of a value without a fixed shape: its JSON, as text."""
 
 
-class Column(NamedTuple):
+class RecordColumn(NamedTuple):
     """A column: its name, the field it comes from, the field's kind, and the number that stands for null (None: no number)."""
 
     name: str
@@ -43,14 +43,14 @@ class Column(NamedTuple):
 
 
 @cache
-def columns_of(record: type[msgspec.Struct]) -> tuple[Column, ...]:
+def columns_of(record: type[msgspec.Struct]) -> tuple[RecordColumn, ...]:
     """The columns of a record or of a part of one, in the order of the fields."""
     return tuple(_column(field) for field in msgspec.structs.fields(record))
 
 
-def _column(field: msgspec.structs.FieldInfo) -> Column:
+def _column(field: msgspec.structs.FieldInfo) -> RecordColumn:
     kind = Moment if field.name in MOMENTS else _kind(field.type)
-    return Column(RENAMED.get(field.name, field.name), field.name, kind, -1 if field.default == -1 else None)
+    return RecordColumn(RENAMED.get(field.name, field.name), field.name, kind, -1 if field.default == -1 else None)
 
 
 def _kind(annotation: Any) -> Any:
@@ -105,7 +105,7 @@ def _stored(kind: Any) -> Any:
     return dict[str, _stored(_kind(get_args(kind)[-1]))] if get_origin(kind) is dict else kind  # type: ignore[misc]
 
 
-def to_array(column: Column, values: list[Any]) -> pa.Array:
+def to_array(column: RecordColumn, values: list[Any]) -> pa.Array:
     """The array of a column from decoded values; None is null."""
     import pyarrow as pa
 
@@ -158,13 +158,13 @@ def _structs(kind: type[msgspec.Struct], values: Sequence[Any]) -> pa.Array:
     return pa.StructArray.from_arrays(arrays, fields=list(data_type(kind)), mask=mask)
 
 
-def _lists(column: Column, values: Sequence[Any]) -> pa.Array:
+def _lists(column: RecordColumn, values: Sequence[Any]) -> pa.Array:
     import pyarrow as pa
 
     offsets = [0]
     for value in values:
         offsets.append(offsets[-1] + len(value or ()))
-    items = Column(column.name, column.field, _kind(get_args(column.kind)[-1]))
+    items = RecordColumn(column.name, column.field, _kind(get_args(column.kind)[-1]))
     flat = to_array(items, [item for value in values for item in value or ()])
     mask = pa.array([value is None for value in values], pa.bool_())
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), flat, type=data_type(column.kind), mask=mask)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kvwal.log.files.names import log_folder
-from kvwal.spark.eventlog.logs import EventLog
+from kvwal.spark.eventlog.logs import LocalEventLog
 from kvwal.spark.recording.spool import Spool, add_roll
 from kvwal_archive.layout import Place
 from kvwal_archive.objects.owner import give_file
@@ -206,7 +206,7 @@ def test_a_spool_of_root_can_be_read_by_the_owner_of_the_store(home: Path) -> No
     spool.lock().release()
     spool.name_addresses(["host:5701"])
     spool.name_holder("reader")
-    log = EventLog(spool.folder / "eventlog_v2_app-1-1")
+    log = LocalEventLog(spool.folder / "eventlog_v2_app-1-1")
     log.path.mkdir(mode=0o770)  # Spark's listener, in the JVM of a driver that root runs
     os.close(os.open(log.path / "events_1_app-1-1", os.O_CREAT | os.O_WRONLY, 0o660))
     add_roll(log, 2, [{"Event": "kvwal.Detached"}])

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from kvwal.spark import JobRecorder
-from kvwal.spark.eventlog.logs import EventLog
+from kvwal.spark.eventlog.logs import LocalEventLog
 from kvwal.spark.recording import recording
 from tests.support.cluster.nodes import CLUSTER
 from tests.support.recording.rest_rows import REST_SETTINGS, write_answers
@@ -42,7 +42,7 @@ def stop_at_the_last_roll() -> None:
     """Stop at the last point when the recorder writes its last roll."""
     add_roll = recording.add_roll
 
-    def add_last_roll(log: EventLog, roll: int, events: list[dict[str, Any]]) -> None:
+    def add_last_roll(log: LocalEventLog, roll: int, events: list[dict[str, Any]]) -> None:
         add_roll(log, roll, events)
         stop_at(POINTS[-1])
 

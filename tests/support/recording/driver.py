@@ -12,7 +12,7 @@ from typing import Any
 
 import kvwal
 from kvwal.errors import ClusterUnreachable, CommitUnknown
-from kvwal.spark.eventlog.logs import ApplicationIdentity, EventLog
+from kvwal.spark.eventlog.logs import ApplicationIdentity, LocalEventLog
 from kvwal.spark.recording.spool import add_roll
 
 HALTED = 7
@@ -23,7 +23,7 @@ class Listener:
     """Has written the beginning of an application's event log."""
 
     def __init__(self, folder: Path, app: str, started: int) -> None:
-        self.log = EventLog(Path(mkdtemp(prefix=f"eventlog_v2_{app}-", dir=folder)))
+        self.log = LocalEventLog(Path(mkdtemp(prefix=f"eventlog_v2_{app}-", dir=folder)))
         self.is_halted = False
         self._rolls = 0
         self.write({

@@ -7,7 +7,7 @@ from itertools import combinations, permutations
 
 import pytest
 
-from kvwal.cluster.link_failures import LinkReport, Verdict, victims
+from kvwal.cluster.link_failures import LinkReport, VerdictDebouncer, victims
 from kvwal.cluster.quorum import first
 
 THREE = ["oldest", "middle", "youngest"]
@@ -136,7 +136,7 @@ def test_all_members_choose_alike_for_every_cut_among_five() -> None:
 
 
 def test_a_verdict_counts_once_it_has_lasted() -> None:
-    verdict = Verdict()
+    verdict = VerdictDebouncer()
     assert verdict.update(["a"], 10.0) == []
     assert verdict.update(["a"], 11.9) == []
     assert verdict.update(["b"], 12.0) == []

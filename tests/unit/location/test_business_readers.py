@@ -13,7 +13,7 @@ from kvwal.entry import DataEntry
 from kvwal.location.moments import MomentReader
 from kvwal.location.opening import Names, open_reader
 from kvwal.location.parse import ArchiveLocation, FolderLocation
-from kvwal.location.readers import Reader
+from kvwal.location.readers import LocationReader
 from kvwal.store.read_only import BusinessReader
 from kvwal.structures.map.view import KeyBounds
 
@@ -37,7 +37,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=["folder", "archive", "folder then", "archive then"])
-def reader(request: pytest.FixtureRequest, root: Path) -> Iterator[Reader]:
+def reader(request: pytest.FixtureRequest, root: Path) -> Iterator[LocationReader]:
     kind, _, then = request.param.partition(" ")
     location = FolderLocation(root) if kind == "folder" else ArchiveLocation(str(root / "_archive"))
     with open_reader(location, Names()) as opened:
@@ -65,14 +65,14 @@ READS: dict[str, Callable[[BusinessReader], Any]] = {
 
 
 @pytest.mark.parametrize("read", READS)
-def test_every_reader_of_a_business_gives_the_same_answer(root: Path, reader: Reader, read: str) -> None:
+def test_every_reader_of_a_business_gives_the_same_answer(root: Path, reader: LocationReader, read: str) -> None:
     with open_reader(FolderLocation(root), Names()) as files:
         expected = READS[read](files.business("jobs"))
     assert expected
     assert READS[read](reader.business("jobs", logged=True)) == expected
 
 
-def test_a_business_that_is_not_there_is_refused_when_it_is_asked_for(reader: Reader) -> None:
+def test_a_business_that_is_not_there_is_refused_when_it_is_asked_for(reader: LocationReader) -> None:
     with pytest.raises(kvwal.ConfigError, match=r"no map 'jobz' \(there are: jobs, empty\)"):
         reader.business("jobz")
 

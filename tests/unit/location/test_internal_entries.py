@@ -18,7 +18,7 @@ from kvwal.history.reads.tail_reader import LatestOfEach
 from kvwal.key_class import DROPPED, INTENT, is_of_map
 from kvwal.location.opening import Names, open_reader
 from kvwal.location.parse import parse_location
-from kvwal.location.readers import Reader
+from kvwal.location.readers import LocationReader
 from kvwal.ports.disk import OS_DISK
 from kvwal.spark.datasource.options import read_options
 from kvwal.spark.datasource.source import KvwalReader
@@ -78,7 +78,7 @@ def two(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     return Written(root, before)
 
 
-def opened(where: Path, node: str | None = None) -> Reader:
+def opened(where: Path, node: str | None = None) -> LocationReader:
     """A reader of a location."""
     return open_reader(parse_location(OS_DISK, str(where)), Names("default", "local", node)).__enter__()
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kvwal.entry import Entry
 from kvwal.log.submission import size_of
 from kvwal.spark.sink.blocks import (
-    Block,
+    StagedBlock,
     StagedRowsLost,
     decode_plan,
     encode_plan,
@@ -39,7 +39,7 @@ def test_entries_keep_their_order_in_blocks_that_are_as_large_as_allowed(sizes: 
 
 @given(SIZES, st.integers(1, 1000))
 def test_blocks_keep_their_order_in_transactions_and_share_one_if_they_fit(sizes: list[int], most: int) -> None:
-    blocks = [Block(str(number), size, 0) for number, size in enumerate(sizes)]
+    blocks = [StagedBlock(str(number), size, 0) for number, size in enumerate(sizes)]
     plan = in_transactions(blocks, most)
     assert [block for transaction in plan for block in transaction] == blocks
     assert all(len(one) == 1 or sum(block.size for block in one) <= most for one in plan)

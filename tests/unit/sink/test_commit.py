@@ -14,7 +14,7 @@ import kvwal
 from kvwal.entry import Entry
 from kvwal.errors import ClusterUnreachable, NotRecovered, StorageFull
 from kvwal.spark.sink import commit, staging
-from kvwal.spark.sink.blocks import Block, StagedRowsLost, make_block
+from kvwal.spark.sink.blocks import StagedBlock, StagedRowsLost, make_block
 from kvwal.spark.sink.commit import Committer
 from kvwal.spark.sink.marks import FencedWriter, Verdict, WriteMark, WriteMarks, judge
 from kvwal.spark.sink.options import write_options
@@ -67,7 +67,7 @@ class Sink:
     def committer(self) -> Committer:
         return Committer(self.map, self.options, exclusive=self.exclusive, clock=self.time, pause=self.time.pause)
 
-    def staged(self, write: str, run: str = "x") -> list[Block]:
+    def staged(self, write: str, run: str = "x") -> list[StagedBlock]:
         blocks = []
         with open_staging(self.options) as place:
             for number in range(BLOCKS):

@@ -21,7 +21,7 @@ KINDS = {
     "sql": rec.Sql,
     "stream": rec.Stream,
     "batch": rec.Batch,
-    "log": rec.Position,
+    "log": rec.EventLogPosition,
     "damage": rec.Damage,
     "failure": index.Failure,
 }
@@ -29,7 +29,7 @@ PARTS = {
     "env": (rec.ClasspathFolder, rec.ResourceProfile),
     "stage": (rec.Slowest, rec.TaskFailure, rec.Accumulator, rec.Speculation, rec.Quantiles, rec.TaskQuantiles),
     "sql": (rec.Access, rec.Metric, rec.PlanEdge),
-    "batch": (rec.Source,),
+    "batch": (rec.BatchSource,),
 }
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kvwal.errors import ConfigError
 from kvwal.spark.eventlog import lines
 from kvwal.spark.eventlog.lines import DamagedFile, Lines
-from kvwal.spark.eventlog.logs import EventLog, identify, settings_of
+from kvwal.spark.eventlog.logs import LocalEventLog, identify, settings_of
 from kvwal.spark.events.jobs import JobStart
 from kvwal.spark.events.parser import DamagedLine, parse_line
 from tests.support.event_logs import CODECS, compressed
@@ -197,5 +197,5 @@ def test_a_damaged_file_of_a_rolling_log_is_named(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "events_1_app-1.zstd").write_bytes(bytes.fromhex("28b52ffd") + b"no frame of zstd")
     with pytest.raises(ConfigError, match=r"events_1_app-1\.zstd: the zstd stream is damaged"):
-        identify(EventLog(folder))
-    assert settings_of(EventLog(folder)) == {}
+        identify(LocalEventLog(folder))
+    assert settings_of(LocalEventLog(folder)) == {}

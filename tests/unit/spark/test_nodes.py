@@ -12,7 +12,7 @@ import kvwal
 from kvwal.history.reads.tail_reader import merged_entries
 from kvwal.log.files.names import find_places
 from kvwal.ports.disk import OS_DISK
-from kvwal.spark.eventlog.logs import ApplicationIdentity, EventLog
+from kvwal.spark.eventlog.logs import ApplicationIdentity, LocalEventLog
 from kvwal.spark.index import is_mark
 from kvwal.spark.recording import nodes as spark_nodes
 from kvwal.spark.recording import recorder
@@ -29,7 +29,7 @@ class Listener:
     def __init__(self, app: str, folder: Path) -> None:
         path = folder / f"eventlog_v2_{app}"
         path.mkdir()
-        self.log = EventLog(path)
+        self.log = LocalEventLog(path)
         add_roll(self.log, 0, [
             {"Event": "SparkListenerApplicationStart", "App Name": "a test", "App ID": app, "Timestamp": 1, "User": "me"},
             {"Event": "SparkListenerJobStart", "Job ID": 0, "Submission Time": 2, "Stage Infos": [], "Stage IDs": []},

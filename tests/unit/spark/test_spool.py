@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import kvwal
-from kvwal.spark.eventlog.logs import EventLog
+from kvwal.spark.eventlog.logs import LocalEventLog
 from kvwal.spark.recording.spool import Spool, spools
 from kvwal.spark.recording.target import default_spool
 
@@ -24,9 +24,9 @@ def test_a_spool_in_use_is_left_alone_and_goes_with_its_last_log(tmp_path: Path)
     logs = [spool.folder / f"eventlog_v2_app-{number}" for number in (1, 2)]
     for log in logs:
         log.mkdir()
-    spool.remove(EventLog(logs[0]))
+    spool.remove(LocalEventLog(logs[0]))
     assert list(spools(tmp_path)) == [spool]
-    spool.remove(EventLog(logs[1]))
+    spool.remove(LocalEventLog(logs[1]))
     lock.release()
     assert not list(spools(tmp_path))
     assert not (tmp_path / "_spark").exists()
@@ -50,7 +50,7 @@ def test_drivers_begin_and_end_side_by_side_in_one_root(tmp_path: Path) -> None:
             log.mkdir()
             assert spool in list(spools(tmp_path))
             assert [found.path for found in spool.logs()] == [log]
-            spool.remove(EventLog(log))
+            spool.remove(LocalEventLog(log))
 
     with ThreadPoolExecutor(3) as drivers:
         list(drivers.map(record, ["a", "b", "c"]))
@@ -62,7 +62,7 @@ def test_the_lock_of_a_spool_that_was_removed_locks_no_other_one(tmp_path: Path)
     one = Spool(tmp_path, "default", "local", "one")
     lock = one.lock()
     number = (one.folder / "LOCK").stat().st_ino
-    one.remove(EventLog(one.folder / "eventlog_v2_app"))
+    one.remove(LocalEventLog(one.folder / "eventlog_v2_app"))
     assert not one.folder.exists()
     others = [tmp_path / str(n) for n in range(20)]
     for other in others:
