@@ -25,7 +25,7 @@ _MOST_PLAIN_DIGITS = 40
 _INVERTED = bytes(range(255, -1, -1))
 _TUPLE_LEVELS = 16
 END_OF_TUPLES = b"\xff"
-"""Behind the bytes of a tuple: above the bytes of all tuples that begin with its parts, and at most those of tuples whose last
+"""After the bytes of a tuple: above the bytes of all tuples that begin with its parts, and at most those of tuples whose last
 part here goes on with a zero."""
 
 
@@ -131,7 +131,7 @@ def _decode_date(data: bytes) -> date:
 
 def _encode_decimal(number: Decimal) -> bytes:
     """A Decimal as a byte (0 -Infinity, 1 negative, 2 zero, 3 positive, 4 Infinity), the int of the power of ten of its first
-    digit, and its digits in ASCII without zeros at the end. All behind the first byte of a negative is inverted, and ends
+    digit, and its digits in ASCII without zeros at the end. All after the first byte of a negative is inverted, and ends
     with 0xFF. So 1.0 and 1.00, which are equal, have the same bytes.
     """
     if number.is_nan():
@@ -172,7 +172,7 @@ def _decode_uuid(data: bytes) -> UUID:
 
 
 def _encode_tuple(key: tuple[Any, ...], levels: int = _TUPLE_LEVELS) -> bytes:
-    """A tuple as its parts one behind the other: for each the number of its codec, its bytes with 0xFF behind each 0x00, and a
+    """A tuple as its parts one after the other: for each the number of its codec, its bytes with 0xFF after each 0x00, and a
     0x00. So a tuple is before all that begin with it, and its bytes are a prefix of theirs.
     """
     if not levels:

@@ -88,7 +88,7 @@ GROUPS = [
 ]
 
 PASS_ON = {"submit": {"ignore_unknown_options": True, "allow_interspersed_args": False}}
-"""The commands that pass on all arguments behind their first one, with the settings of click that allow it."""
+"""The commands that pass on all arguments after their first one, with the settings of click that allow it."""
 
 
 _UsageError: Any = typer.BadParameter.__base__

@@ -30,7 +30,7 @@ _START: list[Pointer] = [((1 << 31) - 1, -1)]
 
 
 class KeyPage(NamedTuple):
-    """Some keys of a partition, and the pointers to the keys behind them."""
+    """Some keys of a partition, and the pointers to the keys after them."""
 
     pointers: list[Pointer]
     keys: list[Data]

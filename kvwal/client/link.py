@@ -144,7 +144,7 @@ class Link:
 def send_put(proxy: Any, key: Any, value: Any, ttl: float | None) -> Any:
     """Begin to put, with serialized key and value and a time to live in seconds. The answer is as `_timestamp` gives it.
 
-    A member of kvwal tells the timestamp in a frame behind Hazelcast's answer (TimestampFrame.java), which the proxy passes over.
+    A member of kvwal tells the timestamp in a frame after Hazelcast's answer (TimestampFrame.java), which the proxy passes over.
     """
     return proxy._invoke_on_key(_put(proxy.name, key, value, _thread(), _millis(ttl)), key, _timestamp)
 

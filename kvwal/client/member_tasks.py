@@ -110,7 +110,7 @@ class MapChanges:
     question. A warning is logged of each lost tail that may have had some of them.
 
     No member keeps anything for such a reader that it needs to go on, so any member can answer each question. Each method raises
-    `ClusterUnreachable`, and `ConfigError` if a position is behind the end of a log.
+    `ClusterUnreachable`, and `ConfigError` if a position is after the end of a log.
     """
 
     def __init__(self, ask: AskForChanges, map_name: str) -> None:
@@ -120,7 +120,7 @@ class MapChanges:
         self._warnings = LostTailWarnings()
 
     def begin(self, start: Start) -> WatchStarted:
-        """The place behind a position, which is checked, behind a timestamp, or now. Raises `BeforeHistory`."""
+        """The place after a position, which is checked, after a timestamp, or now. Raises `BeforeHistory`."""
         at = WatchStart(self._map, start) if isinstance(start, dict) else WatchStart(self._map, None, start)
         return decode_started(self._ask(at, self._key))
 
@@ -129,7 +129,7 @@ class MapChanges:
         return decode_started(self._ask(WatchStart(self._map, beginning=True), self._key))
 
     def page(self, at: WatchStarted) -> tuple[list[Change], Positions]:
-        """The next changes behind a place, and the positions behind them: there may be more if they have moved.
+        """The next changes after a place, and the positions after them: there may be more if they have moved.
 
         Raises `ArchiveGap` if the next changes are not kept any more.
         """

@@ -135,7 +135,7 @@ class ClusterMemory:
         return chain(first, self._later_entries(keys[_FIRST_VALUES:], first))
 
     def _later_entries(self, keys: list[Encoded], before: list[Entry]) -> Iterator[Entry]:
-        """The entries behind `before`. The size of their values says how many are fetched at a time."""
+        """The entries after `before`. The size of their values says how many are fetched at a time."""
         at, count = 0, _FIRST_VALUES
         while at < len(keys):
             size = sum(len(entry.value) for entry in before)

@@ -26,7 +26,7 @@ WRITES = "write"
 
 
 class Page(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """A part of a map's entries in the order of identity: those behind (`after_class`, `after`), up to `PAGE_BYTES`. With a
+    """A part of a map's entries in the order of identity: those after (`after_class`, `after`), up to `PAGE_BYTES`. With a
     `prefix_class` only keys of that class that begin with `prefix`."""
 
     after_class: str = ""
@@ -56,7 +56,7 @@ class FailuresQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WatchStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True, omit_defaults=True):
-    """Request of a client for the place where a watch of a map begins: behind `positions`, which are checked, else behind
+    """Request of a client for the place where a watch of a map begins: after `positions`, which are checked, else after
     `timestamp`, else with all that is kept if `beginning`, else now. The answer is a `WatchStarted`.
 
     What has its default is left out, here and in a `WatchRead`, so that a member of an earlier version understands the rest.
@@ -80,7 +80,7 @@ class WatchStarted(msgspec.Struct, array_like=True, frozen=True):
 
 
 class WatchRead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True, omit_defaults=True):
-    """Request of a client for the next changes of a map behind `positions`. The answer is a `WatchPage`.
+    """Request of a client for the next changes of a map after `positions`. The answer is a `WatchPage`.
 
     `since` and `compacted` are those of the `WatchStarted`.
     """
@@ -198,7 +198,7 @@ class Begin(msgspec.Struct, array_like=True, frozen=True, tag=True):
 
 
 class RowsQuestion(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag=True):
-    """Request for a page of the rows of a member's log behind the sequence `position`, up to the sequence `last` and the
+    """Request for a page of the rows of a member's log after the sequence `position`, up to the sequence `last` and the
     timestamp `limit`.
     """
 

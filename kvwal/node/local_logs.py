@@ -164,10 +164,10 @@ class ArchivedUntil:
 
 
 def take_over_logs(objects: Objects, engine: Engine, archived: int) -> dict[str, int]:
-    """Make the logs of this node anew, each behind what the archive has of it. The root must have no log. Returns the number of
+    """Make the logs of this node anew, each after what the archive has of it. The root must have no log. Returns the number of
     entries of each business. Raises `ArchiveError`, `StorageFull` and `ConfigError`; it can be run again then.
 
-    The tails that only the lost disk had are put on record. They begin behind the timestamp `archived`, or later."""
+    The tails that only the lost disk had are put on record. They begin after the timestamp `archived`, or later."""
     options = engine.options
     note_lost_tails(objects, options.namespace, options.cluster, engine.node, archived=archived, again=True)
     report = restore_through(

@@ -140,7 +140,7 @@ class LogBridge:
             with as_recovery_buffer(business.memory).watching() as written:
                 await business.submit_soon(submission)
                 timestamp = await future
-                # A delete now could come behind a put in another member's log: the mark stays, in the archive when the log has
+                # A delete now could come after a put in another member's log: the mark stays, in the archive when the log has
                 # gone, and a restore obeys it.
                 count = 0
                 if alone := self._alone():

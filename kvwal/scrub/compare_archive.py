@@ -104,7 +104,7 @@ def why_foreign(registration: Registration, log_id: str) -> str:
 
 
 def gaps(covered: Coverage, files: Sequence[Inspection]) -> Iterator[Inspection]:
-    """The ranges that are in no segment and in no object, and the range that the archive has behind the log's end. Pure."""
+    """The ranges that are in no segment and in no object, and the range that the archive has after the log's end. Pure."""
     in_log = [(file.first, file.last) for file in files if not file.is_snapshot and file.log_id]
     newest = snapshot_of(files)
     snapshot_end = newest.last if newest is not None else 0

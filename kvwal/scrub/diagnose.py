@@ -30,7 +30,7 @@ OK, NOTE, PROBLEM = "ok", "note", "problem"
 LATE_SECONDS = 900
 """An open store has a problem if an entry waits longer than this for the archive. The archive timer is a minute."""
 LONG_BYTES = 512 << 20
-"""Size of the log behind the last snapshot that is worth a finding. A store makes a checkpoint at half of it."""
+"""Size of the log after the last snapshot that is worth a finding. A store makes a checkpoint at half of it."""
 
 
 class Finding(NamedTuple):
@@ -118,14 +118,14 @@ def _check_end(seen: Seen) -> Iterator[Finding]:
 
 
 def _check_snapshot(seen: Seen) -> Iterator[Finding]:
-    """A finding if an open would read much log behind the last checkpoint."""
+    """A finding if an open would read much log after the last checkpoint."""
     snapshot = snapshot_of(seen.files)
     covered = snapshot.last if snapshot else 0
     behind = sum(file.bytes for file in seen.files if not file.is_snapshot and file.last > covered)
     if behind < LONG_BYTES:
         return
     made = f"the snapshot of {to_text(snapshot.created_ms << TIMESTAMP_SHIFT)}" if snapshot else "no snapshot"
-    text = f"an open reads {size(behind)} of log behind {made}."
+    text = f"an open reads {size(behind)} of log after {made}."
     if seen.holder:
         todo = "See `maintenance` in the store's stats and `maintenance failed` in its log: checkpoints fail."
         yield Finding(PROBLEM, seen.about, text, todo)

@@ -1,7 +1,7 @@
 """The repair of a damaged log: a new log that opens is built under a new root. The damaged log is never changed.
 
 With `take_over` the new log goes on in the archive, which must have all of the log's beginning. The archived entries become its
-snapshot, and the saved entries follow under the sequences behind it. It has a new log_id, and the damaged log is fenced, as in
+snapshot, and the saved entries follow under the sequences after it. It has a new log_id, and the damaged log is fenced, as in
 a restore that takes over. Without `take_over` the new log begins with sequence 1: it has the latest values in the archive, and
 every saved entry. Timestamps stay the same in both cases.
 
@@ -179,7 +179,7 @@ def _check_take_over(log: DamagedLog, objects: Objects | None) -> None:
 def _continue_archived(
     ports: RestorePorts, folder: Path, log: DamagedLog, objects: Objects
 ) -> tuple[int, Callable[[], None]]:
-    """Write a log that goes on behind the archived part. Returns its number of entries, and a call that fences the old log."""
+    """Write a log that goes on after the archived part. Returns its number of entries, and a call that fences the old log."""
     place = log.place
     archived = covered(log.archived.infos)
     header = msgspec.structs.replace(new_header(ports.clock, place), epoch=log.saved.epoch)

@@ -1,6 +1,6 @@
 """Salvage: every entry of a damaged log whose block verifies is read, wherever the block stands. The log is not changed.
 
-A block is taken whole or not at all. Sequences are counted from the beginning of a segment up to the damage, and behind the
+A block is taken whole or not at all. Sequences are counted from the beginning of a segment up to the damage, and after the
 damage backwards from the segment's seal.
 """
 
@@ -189,9 +189,9 @@ def _is_blank(buffer: Buffer, begins: int) -> bool:
 
 
 def _without_torn(blocks: list[Block], begins: int) -> list[Block]:
-    """The blocks of the last segment, without those behind a tear that a crash has left.
+    """The blocks of the last segment, without those after a tear that a crash has left.
 
-    A tear is damage, and the blocks behind it are kept, if one of them is marked as durable. Else the next open would have cut
+    A tear is damage, and the blocks after it are kept, if one of them is marked as durable. Else the next open would have cut
     them too.
     """
     at = begins
@@ -211,7 +211,7 @@ class _IntactRun(NamedTuple):
 
 
 def _runs(blocks: Iterable[Block], decode: Decode) -> list[_IntactRun]:
-    """The runs of blocks that verify, without blocks of another shape. A seal behind a gap is a run without entries."""
+    """The runs of blocks that verify, without blocks of another shape. A seal after a gap is a run without entries."""
     runs: list[_IntactRun] = []
     for block in blocks:
         entries: list[Entry] = []

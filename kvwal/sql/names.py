@@ -75,7 +75,7 @@ def table_names(businesses: Sequence[str]) -> list[TableName]:
 
 def structure_tables(businesses: Sequence[str], written: Iterable[str]) -> list[TableName]:
     """The tables of structures beside the maps, of those names that a statement has: `"<business>/<structure>"`, and with
-    `_history` behind it.
+    `_history` after it.
     """
     tables = []
     for name in written:

@@ -15,7 +15,7 @@ _encode_json = msgspec.json.Encoder().encode
 
 
 def codec_of(class_name: str) -> str:
-    """Codec's name in an entry's class: the part behind the structure's name, or the whole class."""
+    """Codec's name in an entry's class: the part after the structure's name, or the whole class."""
     return class_name.rpartition(":")[2]
 
 

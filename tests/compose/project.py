@@ -115,7 +115,7 @@ class Project:
 
 
 def _words(beginning: str, options: tuple[str, ...], replaced: Mapping[str, str]) -> list[str]:
-    """The words behind `docker compose` of the line of the pages that begins so."""
+    """The words after `docker compose` of the line of the pages that begins so."""
     line = pages.line(beginning)
     for name, value in replaced.items():
         line = line.replace(name, value)

@@ -99,7 +99,7 @@ def test_a_position_goes_on_exactly_there_in_the_middle_of_a_transaction_too(job
     assert every(jobs.watch(after=watch.position)) == every(watch) == []
 
 
-def test_a_timestamp_begins_behind_all_changes_up_to_it(jobs: Map) -> None:
+def test_a_timestamp_begins_after_all_changes_up_to_it(jobs: Map) -> None:
     for number in range(20):
         jobs[f"key-{number}"] = [number]
     entries = jobs.watch(after=LONG_AGO).poll()

@@ -1,6 +1,6 @@
 """Bits that flip on a disk or in a bucket: never a wrong or a missing value without an error or a reported repair.
 
-A flip may change nothing that is read (zeros behind a seal, stale bytes of a recycled file, an object that another one
+A flip may change nothing that is read (zeros after a seal, stale bytes of a recycled file, an object that another one
 supersedes); then every value is right. Of a log that was not closed, a flip in the last group is cut as a crash's trace, and
 said: `torn` in the stats, and the evidence kept. Of each change `kvwal log verify` and `kvwal archive verify`
 find. There are no overflow files in this version.
@@ -199,7 +199,7 @@ def tell(counts: Counter[tuple[str, str]]) -> None:
 
 
 def small_log() -> dict[Path, bytes]:
-    """A log with a snapshot, a sealed segment under it, one behind it, and an open one of three groups."""
+    """A log with a snapshot, a sealed segment under it, one after it, and an open one of three groups."""
     disk = RottenDisk()
     writer = Writer(FOLDER, disk=disk)
     for _ in range(2):

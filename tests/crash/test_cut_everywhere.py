@@ -27,7 +27,7 @@ CUTS: dict[str, Cut] = {
 
 
 def whole(folder: Path) -> tuple[Path, bytes, int, list[int]]:
-    """A log that was killed behind its last group: its file, the bytes, where the group begins, and where its blocks end."""
+    """A log that was killed after its last group: its file, the bytes, where the group begins, and where its blocks end."""
     writer = Writer(folder)
     writer.group(2)
     writer.group(3)
@@ -46,7 +46,7 @@ def whole(folder: Path) -> tuple[Path, bytes, int, list[int]]:
 
 
 def stale_bytes(folder: Path) -> bytes:
-    """Another log's segment of the same length: what a recycled file may hold behind the cut."""
+    """Another log's segment of the same length: what a recycled file may hold after the cut."""
     writer = Writer(folder)
     for size in (1, 4, 2, 2, 5, 3):
         writer.group(size)

@@ -65,7 +65,7 @@ def living(model: Model) -> Model:
 def test_a_snapshot_holds_the_latest_of_each_and_the_deletes_that_may_not_go(
     segments: list[list[tuple[int, bool]]], turns: dict[int, int], passed: int, held: int
 ) -> None:
-    """`turns` says behind which segments there is a checkpoint, and how many parts go into each; `held`, how many entries of the
+    """`turns` says after which segments there is a checkpoint, and how many parts go into each; `held`, how many entries of the
     segments are objects at a time."""
     disk, clock = MemoryDisk(), FakeClock()
     disk.make_folders(FOLDER)
@@ -101,7 +101,7 @@ def test_a_snapshot_holds_the_latest_of_each_and_the_deletes_that_may_not_go(
 @settings(max_examples=15, deadline=None)
 @given(shaped=shapes(400), segment=st.integers(1, 150), held=st.sampled_from([1, 50, 1 << 16]))
 def test_a_checkpoint_of_data_of_any_shape_holds_the_latest_of_each(shaped: Shaped, segment: int, held: int) -> None:
-    """A checkpoint behind every other segment of about `segment` changes."""
+    """A checkpoint after every other segment of about `segment` changes."""
     disk, clock = MemoryDisk(), FakeClock()
     disk.make_folders(FOLDER)
     appender = Appender(disk, clock, FOLDER, header(), Settings(), [])

@@ -190,7 +190,7 @@ def every_reader(root: Path, archive: Path, clock: FakeClock) -> dict[str, dict[
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_data_of_any_shape_is_the_same_for_every_reader(name: str, tmp_path: Path) -> None:
-    """Behind checkpoints, an archive, a compaction and a restore, before and after entries expire."""
+    """After checkpoints, an archive, a compaction and a restore, before and after entries expire."""
     shape, group = shaped(name, 300, 1), 60
     root, archive, clock = tmp_path / "root", tmp_path / "archive", FakeClock()
     with open_store(

@@ -2,7 +2,7 @@
 
 The log is the witness: its transactions, by timestamp, are one total order. An order is no excuse, it is only what has to
 explain everything: every answer needs a place in it, the places must keep the order of real time (a call that began after
-another had ended stands behind it), and each transaction must be the whole of exactly one call. If such places exist the
+another had ended stands after it), and each transaction must be the whole of exactly one call. If such places exist the
 history is linearizable, over all keys at once; if none exist, it is not, in this order, and the log knows no other.
 
 Places are given greedily, each as early as it can be, in the order in which calls ended. Nothing else needs to be tried: a
@@ -23,7 +23,7 @@ CONDITIONS = ("put_if_absent", "replace", "remove", "pop")
 
 
 class Log:
-    """The transactions before an opening (`before`) and since, with the state in front of and behind each of the latter."""
+    """The transactions before an opening (`before`) and since, with the state in front of and after each of the latter."""
 
     def __init__(self, before: Sequence[Txn], since: Sequence[Txn], highest: int) -> None:
         self.highest = highest
@@ -44,7 +44,7 @@ class Log:
 
 def check_calls(before: Sequence[Txn], since: Sequence[Txn], ops: Sequence[Op], highest: int) -> None:
     """Raises `Violation` unless these calls, made between an opening that found `before` and the next one, which found
-    `since` behind it, can have happened one after the other in the order of the log.
+    `since` after it, can have happened one after the other in the order of the log.
 
     `highest` is the greatest time (unix ms) that a clock has shown so far.
     """
@@ -263,16 +263,16 @@ def check_recovery(
     log: Sequence[Txn], found: State, last: int, newer: Sequence[Txn], keep: int, horizon: int = 0
 ) -> list[Txn]:
     """What an opening brought back, as the log goes on from it; raises `Violation` if that is not a log with its first
-    `keep` transactions, any number of those behind, and `newer` ones only if all of them are there.
+    `keep` transactions, any number of those after them, and `newer` ones only if all of them are there.
 
-    `found` is memory after it, `last` the last timestamp, `newer` the transactions behind those of `log` that were there.
+    `found` is memory after it, `last` the last timestamp, `newer` the transactions after those of `log` that were there.
     `horizon` is that of the archive from which the log was taken over, if it was.
     """
     there = [txn for txn in log if txn.timestamp <= last]
     if len(there) < keep:
         raise Violation(f"{_shown(log[len(there)])} was durable, and the log now ends with {last}")
     if len(there) < len(log) and newer:
-        raise Violation(f"{_shown(log[len(there)])} is gone, and what came behind it is there: {_shown(newer[0])}")
+        raise Violation(f"{_shown(log[len(there)])} is gone, and what came after it is there: {_shown(newer[0])}")
     # a snapshot leaves out what had expired by its last entry, and a rewrite what had by its horizon
     check_state(fold([*there, *newer]), found, max(last, horizon), "after opening")
     return [*there, *newer]

@@ -84,7 +84,7 @@ def short(value: Any) -> str:
 
 
 def fold(txns: Iterable[Txn], before: State | None = None) -> State:
-    """The state behind these transactions."""
+    """The state after these transactions."""
     state = dict(before or {})
     for txn in txns:
         for key, version in txn.changes.items():

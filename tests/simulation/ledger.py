@@ -75,7 +75,7 @@ class Ledger:
         """The first so many transactions do."""
         self.durable = max(self.durable, place)
 
-    def may_lose_behind(self, count: int) -> None:
+    def may_lose_after(self, count: int) -> None:
         """The next opening need not find more than the first `count` transactions."""
         self._kept = count if self._kept is None else min(self._kept, count)
 
@@ -127,7 +127,7 @@ class Ledger:
         self.durable = len(self.log)
 
     def settle(self, newer: Sequence[Txn] = ()) -> None:
-        """Judge the calls since the last opening; `newer` is what the next one found behind them."""
+        """Judge the calls since the last opening; `newer` is what the next one found after them."""
         check_calls(self.log, [*self.since, *newer], self.ops, self.world.clock.highest)
 
     def _count(self, known: list[Txn], newer: list[Txn]) -> None:

@@ -82,7 +82,7 @@ class Scenario:
             self.world.met("power cut")
             if self.profile.flush != "sync":
                 for ledger in self.ledgers.values():
-                    ledger.may_lose_behind(ledger.durable)
+                    ledger.may_lose_after(ledger.durable)
         elif not clean:
             self.world.met("kill")
         await asyncio.sleep(self.chance.choice([0.0, 0.0, 1.0]))
@@ -90,7 +90,7 @@ class Scenario:
     async def _take_over(self) -> None:
         """The disk is gone with all that was on it; another node goes on from the archive under the same name."""
         for ledger in self.ledgers.values():
-            ledger.may_lose_behind(ledger.up_to(ledger.confirmed))
+            ledger.may_lose_after(ledger.up_to(ledger.confirmed))
         if any(not self.world.bucket.has_log_of(name) for name in self.ledgers):
             self.world.end_all("nothing would fence what still runs there")
             self.world.bucket.cut_off.add(self.world.machine)

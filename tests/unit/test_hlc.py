@@ -142,7 +142,7 @@ def test_the_main_thread_tells_the_time_without_the_lock() -> None:
     st.sampled_from([UTC, timezone(timedelta(hours=-9, minutes=-30))]),
 )
 def test_a_datetime_is_the_timestamp_of_its_millisecond(ms: int, micros: int, zone: timezone) -> None:
-    """Also behind 2038, where seconds in a float have no exact milliseconds."""
+    """Also after 2038, where seconds in a float have no exact milliseconds."""
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms, microseconds=micros)
     assert to_timestamp(moment.astimezone(zone)) == ms << 16 | 0xFFFF
     entry = DataEntry(b"k", "str", b"", "", True, ms << 16 | 7)

@@ -63,7 +63,7 @@ class Records:
 
 
 def bad_row(unit: str, number: int, error: ConfigError | CodecError) -> BadRow:
-    """The error of one line or row. The sentence of `error` goes on behind its number."""
+    """The error of one line or row. The sentence of `error` goes on after its number."""
     return BadRow(f"{unit} {number:,} {error.what}", hint=error.hint)
 
 

@@ -179,7 +179,7 @@ class Bootstrap:
         return loaded
 
     async def _take_over_lost_logs(self) -> None:
-        """If this member's disk was lost while others served, its logs go on behind what the archive has of them.
+        """If this member's disk was lost while others served, its logs go on after what the archive has of them.
 
         The others have every entry in memory, and adopt what the archive does not have.
         """

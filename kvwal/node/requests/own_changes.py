@@ -55,7 +55,7 @@ class OwnChanges:
     async def page(
         self, place: Place, open_feed: Callable[[], OneLog], position: int, last: int, limit: int, compacted: int = 0
     ) -> tuple[Rows, bool]:
-        """A page of one log: see `PageCursor.page`. `open_feed` opens its feed behind `position` if no cursor goes on there; up
+        """A page of one log: see `PageCursor.page`. `open_feed` opens its feed after `position` if no cursor goes on there; up
         to the sequence `compacted` the feed may lack rows."""
         kept = self._cursors.take(place, position, compacted)
 

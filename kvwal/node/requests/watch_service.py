@@ -68,7 +68,7 @@ class WatchService:
         self._archived: dict[str, _Archived] = {}
 
     async def start(self, question: WatchStart) -> WatchStarted:
-        """Where a watch begins. `ConfigError` if a position is behind the end of a log, `BeforeHistory`."""
+        """Where a watch begins. `ConfigError` if a position is after the end of a log, `BeforeHistory`."""
         business = to_business(question.map)
         living = await self._peers.living()
         ends = await self._ends(business, living)

@@ -38,7 +38,7 @@ class Limits(NamedTuple):
 
 
 class ClusterBatches:
-    """Reads batches, each behind a place. Used by one thread.
+    """Reads batches, each after a place. Used by one thread.
 
     A page that a limit has cut is kept for the next batch.
     """
@@ -54,7 +54,7 @@ class ClusterBatches:
     def read(
         self, at: WatchStarted, limits: Limits, target: Positions | None = None
     ) -> tuple[list[Change], WatchStarted]:
-        """The changes behind a place that are there now, and the place behind them. None behind the positions `target` is taken.
+        """The changes after a place that are there now, and the place after them. None after the positions `target` is taken.
 
         Without a change the place stays the same. With a target it waits for changes that a living member has and does not give
         yet, because the clock of another one is behind.
@@ -80,7 +80,7 @@ class ClusterBatches:
         return taken, self._given
 
     def replay(self, at: WatchStarted, end: Positions) -> list[Change]:
-        """All changes behind a place, up to the positions `end`. Raises `ArchiveGap` if a node that has some of them is away."""
+        """All changes after a place, up to the positions `end`. Raises `ArchiveGap` if a node that has some of them is away."""
         taken: list[Change] = []
         self._check_at_hand(at.positions, end)
         while not _reaches(at.positions, end):
@@ -120,7 +120,7 @@ class ClusterBatches:
             node = away[0]
             raise ArchiveGap(
                 f"{self._label}: {node} is away, and its changes up to sequence {end[node]} are not in the archive: a planned"
-                f" batch has those behind sequence {positions.get(node, 0)}. They are on the disk of {node}.",
+                f" batch has those after sequence {positions.get(node, 0)}. They are on the disk of {node}.",
                 hint=f"Bring {node} back with its disk and start the query again, or begin anew with a new checkpoint.",
             )
 
@@ -139,7 +139,7 @@ def _reaches(positions: Positions, target: Positions | None) -> bool:
 
 
 def _up_to(positions: Positions, least: Positions, target: Positions | None) -> Positions:
-    """These positions, but none behind the target."""
+    """These positions, but none after the target."""
     if target is None:
         return positions
     return {node: max(least.get(node, 0), min(last, target.get(node, 0))) for node, last in positions.items()}

@@ -35,7 +35,7 @@ class NodeOffset(NamedTuple):
 
 
 class ObjectRange(NamedTuple):
-    """Rows of one object: those behind `position`, up to `last`."""
+    """Rows of one object: those after `position`, up to `last`."""
 
     info: ObjectInfo
     position: int
@@ -43,7 +43,7 @@ class ObjectRange(NamedTuple):
 
 
 class LogRange(NamedTuple):
-    """Rows of one node's log behind `position`, up to `last`: of these objects, or without any of the log's files."""
+    """Rows of one node's log after `position`, up to `last`: of these objects, or without any of the log's files."""
 
     place: Place
     position: int
@@ -135,7 +135,7 @@ class StreamLogs:
                 cursor.reset()
 
     def ranges(self, place: Place, start: NodeOffset, last: int) -> list[LogRange]:
-        """The work of the tasks that read a log behind `start`, up to `last`. Raises ArchiveGap if a part of it is not kept."""
+        """The work of the tasks that read a log after `start`, up to `last`. Raises ArchiveGap if a part of it is not kept."""
         found: list[LogRange] = []
         held: list[ObjectRange] = []
         position = start.sequence
@@ -162,7 +162,7 @@ class StreamLogs:
         return [LogRange(place, first, end, start.thinned, start.since) for first, end in parts]
 
     def bytes_of_change(self, place: Place, position: int) -> int:
-        """About how many bytes a change of a log has behind this position, in its key and value."""
+        """About how many bytes a change of a log has after this position, in its key and value."""
         for info in self._live(place):
             if info.span.last > position:
                 return max(1, info.footer.data_bytes // info.footer.rows)

@@ -51,7 +51,7 @@ class _Plain:
 
 
 class _Gzip:
-    """Members of gzip, one behind the other, with zeros behind the last one."""
+    """Members of gzip, one after the other, with zeros after the last one."""
 
     def __init__(self) -> None:
         self._member = zlib.decompressobj(zlib.MAX_WBITS | 16)

@@ -18,7 +18,7 @@ _log = logging.getLogger("kvwal.spark")
 
 
 class _Ended(Exception):
-    """The recording has ended. The rest stays in the spool, and the next reader goes on behind the last transaction."""
+    """The recording has ended. The rest stays in the spool, and the next reader goes on after the last transaction."""
 
 
 class LeftSpools:

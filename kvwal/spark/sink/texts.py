@@ -21,7 +21,7 @@ Encoded = tuple[bytes, str]
 def key_of_text(text: str, key_class: str) -> Encoded:
     """The key that is shown as this text. Raises CodecError.
 
-    Bytes that are no UTF-8 are shown in hexadecimal behind 0x, so such a text is those bytes.
+    Bytes that are no UTF-8 are shown in hexadecimal after 0x, so such a text is those bytes.
     """
     if key_class == "str":
         return text.encode(), "str"

@@ -51,7 +51,7 @@ class RecordTable:
 
     @property
     def key_columns(self) -> list[str]:
-        """Columns that are in the keys, behind the application."""
+        """Columns that are in the keys, after the application."""
         return self._layout.columns
 
     def spans(self, values: Mapping[str, frozenset[Any]]) -> list[KeySpan] | None:
@@ -105,7 +105,7 @@ class PartTable:
 
     @property
     def key_columns(self) -> list[str]:
-        """Columns that are in the keys, behind the application."""
+        """Columns that are in the keys, after the application."""
         return self._layout.columns
 
     def spans(self, values: Mapping[str, frozenset[Any]]) -> list[KeySpan] | None:

@@ -34,7 +34,7 @@ from tests.support.disk.power import MemoryDisk
 
 TARGET = Place("default", "local", "b", "shared")
 NODES = ("a", "m", "z")
-"""Of these names one stands behind that of the target: a reader comes to it after the target."""
+"""Of these names one stands after that of the target: a reader comes to it after the target."""
 TRIED = 40
 """States of one moment that are looked at."""
 Seen = tuple[dict[Any, bytes], list[DataEntry]]

@@ -237,7 +237,7 @@ def test_a_clock_that_stepped_back(root: Path) -> None:
 
 def test_a_long_log_without_a_checkpoint(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kvwal.scrub.diagnose.LONG_BYTES", 100)
-    assert "of log behind no snapshot" in one(root, "note", "an open reads")["found"]
+    assert "of log after no snapshot" in one(root, "note", "an open reads")["found"]
     with library.open(root) as store:
         store.map("b")
         store.checkpoint()

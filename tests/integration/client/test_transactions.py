@@ -56,7 +56,7 @@ def delete(key: str) -> Entry:
 
 
 def leave(client: Any, expander: str, changes: list[Entry]) -> None:
-    """Leave an intent for map "jobs", as if `expander` had been killed behind it."""
+    """Leave an intent for map "jobs", as if `expander` had been killed after it."""
     intents = client.get_map(INTENTS).blocking()
     intents.set(f"{intents.size()} {expander} jobs", bytearray(encode_entries(changes)))
 

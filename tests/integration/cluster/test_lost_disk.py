@@ -1,4 +1,4 @@
-"""A member comes back under its name, without its disk: while the others serve, its logs go on behind what the archive has."""
+"""A member comes back under its name, without its disk: while the others serve, its logs go on after what the archive has."""
 
 from __future__ import annotations
 

@@ -261,7 +261,7 @@ def test_a_map_keeps_its_store_open(tmp_path: Path) -> None:
 
 
 def test_a_close_that_fails_answers_all_callers_that_wait(tmp_path: Path) -> None:
-    """The seal of the last segment fails: what stands behind the close in the ring is refused, not forgotten."""
+    """The seal of the last segment fails: what stands after the close in the ring is refused, not forgotten."""
 
     async def main() -> None:
         disk = FakeDisk()

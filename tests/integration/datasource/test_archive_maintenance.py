@@ -237,7 +237,7 @@ def test_two_rewrites_and_two_bases_at_once_in_a_bucket(spark: SparkSession, mon
 def test_a_restore_by_spark_is_the_local_one(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a base and rows behind it, killed and run again, and as of an earlier moment."""
+    """With a base and rows after it, killed and run again, and as of an earlier moment."""
     url = tmp_path / "archive"
     with kvwal.open(tmp_path / "root", archive=url) as store:
         jobs = store.map("jobs")

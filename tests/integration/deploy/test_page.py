@@ -23,7 +23,7 @@ READY = "is ready at"
 
 @pytest.fixture
 def page() -> str:
-    """The quick start and the runbook behind it, with ports that are free here."""
+    """The quick start and the runbook after it, with ports that are free here."""
     text = "\n".join((ROOT / "docs" / name).read_text() for name in ("cluster.md", "cluster-runbook.md"))
     for port in (5701, 5711, 5712, 5713, 8701):
         text = text.replace(f"127.0.0.1:{port}", f"127.0.0.1:{free_port()}")
@@ -74,7 +74,7 @@ def section(page: str, title: str) -> str:
 
 
 def shown(script: str) -> list[str]:
-    """What the comments behind a script's prints say that it prints."""
+    """What the comments after a script's prints say that it prints."""
     return re.findall(r"^\s*print\(.*#\s(.+)$", script, re.MULTILINE)
 
 

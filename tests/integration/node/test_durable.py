@@ -28,7 +28,7 @@ def contents(node: Node, name: str) -> dict[Any, Any]:
 
 
 def test_the_changes_of_one_call_that_are_of_one_partition_are_one_group(node: Node) -> None:
-    """Not one after the other, each behind an fdatasync of its own."""
+    """Not one after the other, each after an fdatasync of its own."""
     with node.client() as client:
         together = client.get_map("together").blocking()
         together.put("there", 0)  # its log is open

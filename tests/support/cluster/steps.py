@@ -53,7 +53,7 @@ class Steps:
         place, outcome = 0, ""
         while True:
             if outcome != UNKNOWN:
-                place = chance.randrange(count)  # behind are those that are over
+                place = chance.randrange(count)  # the outcome of the last call is known
             register = registers[place]
             kind, outcome = _write(self._jobs, register, chance)
             if register.is_over:

@@ -32,7 +32,7 @@ for line in sys.stdin:
 
 
 class Typed(NamedTuple):
-    """A line for the shell, or a block for Python, and what the page shows behind it."""
+    """A line for the shell, or a block for Python, and what the page shows after it."""
 
     language: str
     text: str
@@ -40,7 +40,7 @@ class Typed(NamedTuple):
 
 
 def typed(page: str) -> Iterator[Typed]:
-    """What a page types, in its order. Of Python, the comments behind `print` are what the page shows."""
+    """What a page types, in its order. Of Python, the comments after `print` are what the page shows."""
     for language, block in _BLOCK.findall(page):
         if language == "python":
             told = [line.rpartition("# ")[2] for line in block.splitlines() if re.match(r"\s*print\(.*# ", line)]

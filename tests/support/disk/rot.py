@@ -1,6 +1,6 @@
 """A root with everything that can stand on a disk, to flip bits in, and what each way of reading makes of it.
 
-Businesses: `jobs` has a snapshot, sealed segments (one that waits for the archive under the snapshot, one behind it), an open
+Businesses: `jobs` has a snapshot, sealed segments (one that waits for the archive under the snapshot, one after it), an open
 last one in a recycled file, a recycled file, and plain objects; `old` has an object with a horizon and those that it
 supersedes; `closed` was closed. There are no overflow files in this version.
 """

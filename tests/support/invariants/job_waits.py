@@ -2,7 +2,7 @@
 
 Three laws, none of which goes by how fast this machine is. They are looked at wherever a store ticks:
 (1) while a job is due, each other job begins once at most; (2) the log's jobs are never idle while the archive lags by more than
-the interval, or the log behind the snapshot is as large as a checkpoint; (3) a job that has ended is not taken for one that runs.
+the interval, or the log after the snapshot is as large as a checkpoint; (3) a job that has ended is not taken for one that runs.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from kvwal.ports.disk import Disk
 def disorder(disk: Disk, folder: Path) -> str | None:
     """The first place of a log at which time goes back, None if there is none.
 
-    A log is judged as far as it is whole: what stands behind damage is a matter of other tests.
+    A log is judged as far as it is whole: what stands after damage is a matter of other tests.
     """
     segments, snapshots = log_files(disk, folder)
     parts = snapshot_parts(snapshots)

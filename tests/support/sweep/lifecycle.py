@@ -29,7 +29,7 @@ SETTINGS = kvwal.Settings(
 )
 STAGES = range(1, 7)
 LITTLE = (3, 4)
-"""Stages that write so little that a checkpoint behind them makes a delta, and merges it with the one before."""
+"""Stages that write so little that a checkpoint after them makes a delta, and merges it with the one before."""
 LARGE = 17_000
 """Four of them, as one stage writes, are more than a segment: it rotates because it is full."""
 FAR_MS = 1 << 46

@@ -63,7 +63,7 @@ def told(objects: Objects, at: int | None = None) -> dict[bytes, bytes]:
     return {row.key: row.value for row in from_table(latest(objects, *WHERE, at=at)) if not row.deleted}
 
 
-def test_a_read_begins_with_the_newest_base_and_goes_on_behind_it(objects: LocalObjects, tmp_path: Path) -> None:
+def test_a_read_begins_with_the_newest_base_and_goes_on_after_it(objects: LocalObjects, tmp_path: Path) -> None:
     for where in (A, B):
         fill(objects, where, [(1, 30), (31, 60)])
     base = make_base(objects, *WHERE)
@@ -171,7 +171,7 @@ def rows_of(objects: Objects, key: str) -> list[Row]:
     return [Row(**row, node="") for row in pq.read_table(io.BytesIO(objects.read(key))).to_pylist()]
 
 
-def test_a_base_is_over_when_a_delete_behind_it_is_compacted_away(objects: LocalObjects) -> None:
+def test_a_base_is_over_when_a_delete_after_it_is_compacted_away(objects: LocalObjects) -> None:
     registry.register(objects, A, LOG)
     archive_rows(objects, A, [change(b"k", 10, 1), change(b"x", 11, 2)])
     base = make_base(objects, *WHERE)

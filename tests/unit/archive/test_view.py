@@ -124,7 +124,7 @@ def test_only_the_nodes_asked_for_and_up_to_the_sequence_given(objects: Objects)
     assert len(latest(objects, *WHERE, nodes={"nobody": None})) == 0
 
 
-def test_a_missing_range_is_named_unless_it_lies_behind_what_is_asked(objects: Objects) -> None:
+def test_a_missing_range_is_named_unless_it_lies_after_what_is_asked(objects: Objects) -> None:
     fill(objects, PLACE, [(1, 10), (21, 30)])
     for read in (latest, restore_batches):
         with pytest.raises(ArchiveGap, match="sequences 11–20"):

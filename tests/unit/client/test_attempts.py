@@ -48,7 +48,7 @@ REQUESTS = {
 
 
 class Connections:
-    """Connections of which each attempt of a call meets the next fault of a list; behind the last, the time is over."""
+    """Connections of which each attempt of a call meets the next fault of a list; after the last, the time is over."""
 
     def __init__(self, faults: tuple[str, ...]) -> None:
         self._faults = list(faults)

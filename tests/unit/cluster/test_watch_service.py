@@ -82,11 +82,11 @@ def test_a_member_that_left_is_read_from_the_archive_and_one_that_is_back_goes_o
         await stores["node-3"].put("archived", 1)
         await members.stores["node-3"].archive()
         members.clock.ms += 1
-        await stores["node-1"].put("behind it", 1)
+        await stores["node-1"].put("after it", 1)
         members.clock.ms += 1
         await stores["node-3"].put("on its disk only", 1)
         members.living.remove("node-3")
-        assert keys(await asyncio.to_thread(every, watch)) == ["archived", "behind it"]
+        assert keys(await asyncio.to_thread(every, watch)) == ["archived", "after it"]
         afresh = await members.watch(LONG_AGO)
         assert len(await asyncio.to_thread(every, afresh)) == 8
         members.clock.ms += 1

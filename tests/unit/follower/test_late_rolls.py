@@ -98,7 +98,7 @@ def test_a_follower_reads_on_when_a_missing_roll_is_there(setting: Setting, roll
     assert setting.records[f"{APP}/log"]["complete"] is not in_progress
 
 
-def test_a_follower_notices_a_gap_behind_the_roll_that_it_reads(setting: Setting) -> None:
+def test_a_follower_notices_a_gap_after_the_roll_that_it_reads(setting: Setting) -> None:
     texts = rolls()
     log = write_rolling(setting.logs, APP, texts[:1], in_progress=True)
     follower = setting.follower()

@@ -88,7 +88,7 @@ def test_a_store_that_is_away_or_recovers_is_waited_for_and_said(
 
 
 def test_a_transaction_of_unknown_outcome_is_followed_by_no_wait_of_its_own(tmp_path: Path) -> None:
-    """The next transaction has a condition that the members decide behind it."""
+    """The next transaction has a condition that the members decide after it."""
     (tmp_path / "app-1").write_bytes(event_log("app-1", 2))
     errors: list[Exception] = [CommitUnknown("the member is gone."), ClusterUnreachable("no member answers.")]
     stop = Script(*[lambda: None] * 2)

@@ -29,7 +29,7 @@ TARGET = Place("default", "local", "b", "shared")
 
 
 class Merged(NamedTuple):
-    """A root and its archive. The target's log has the changes of `late`, and behind them those of `early`, which are older."""
+    """A root and its archive. The target's log has the changes of `late`, and after them those of `early`, which are older."""
 
     root: Path
     archive: Path
@@ -100,7 +100,7 @@ def test_the_exact_position_is_before_the_first_later_change(merged: Merged) -> 
         assert last_up_to(open_objects(str(merged.archive)), TARGET, merged.late[2]) == 3
 
 
-def test_a_log_that_is_taken_over_goes_on_behind_its_greatest_timestamp(tmp_path: Path) -> None:
+def test_a_log_that_is_taken_over_goes_on_after_its_greatest_timestamp(tmp_path: Path) -> None:
     """Two objects, the later of which has the older changes."""
     root, archive = tmp_path / "root", tmp_path / "archive"
     early = filled(root, "app")

@@ -34,7 +34,7 @@ def in_the_map(root: Path, prefix: str) -> list[DataEntry]:
 
 
 def write(root: Path, seed: int, node: str) -> None:
-    """A log with a snapshot, deltas, and entries behind them."""
+    """A log with a snapshot, deltas, and entries after them."""
     chance = random.Random(seed)
     with kvwal.open(root, node=node, archive=None, flush="os") as store:
         jobs = store.map("jobs")

@@ -115,7 +115,7 @@ def test_the_list_of_an_archive_says_each_interval(objects: Objects, tmp_path: P
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A root with the logs of two nodes, all archived, and on record that node b lost a disk behind its two entries."""
+    """A root with the logs of two nodes, all archived, and on record that node b lost a disk after its two entries."""
     tmp_path = tmp_path_factory.mktemp("lost")
     times = []
     for node in ("a", "b"):

@@ -23,7 +23,7 @@ SMALL = Settings(segment_bytes=64 << 10)
 
 
 def blocks(path: Path) -> list[tuple[int, int]]:
-    """Offsets (begin, end) of the blocks behind the header."""
+    """Offsets (begin, end) of the blocks after the header."""
     data = path.read_bytes()
     unpacked = unpack_header(data)
     assert unpacked is not None
@@ -101,7 +101,7 @@ def test_unsealed(tmp_path: Path) -> None:
 
 
 def test_unsealed_recycled(tmp_path: Path) -> None:
-    """Stale blocks of the file's earlier life stand behind the last one: no alarm, and none of them comes back."""
+    """Stale blocks of the file's earlier life stand after the last one: no alarm, and none of them comes back."""
     writer = Writer(tmp_path, SMALL)
     for _ in range(3):
         writer.group(900)

@@ -106,7 +106,7 @@ def test_a_take_ends_at_about_its_bytes_and_at_a_command() -> None:
 
 
 @pytest.mark.parametrize("slots", [1, 10])
-def test_a_command_stands_behind_what_was_offered_before_it(slots: int) -> None:
+def test_a_command_stands_after_what_was_offered_before_it(slots: int) -> None:
     """Also in the same tick of the loop, and while the ring has no room for that tick."""
 
     async def main() -> None:

@@ -52,7 +52,7 @@ def test_a_full_segment_is_sealed_and_the_next_one_follows_it(tmp_path: Path) ->
     assert files.names() == [segment_name(1), segment_name(3), segment_name(5)]
     previous = 0
     for done in files.appender.sealed:
-        assert done.path.stat().st_size == done.size, "what was allocated behind the seal is given back"
+        assert done.path.stat().st_size == done.size, "what was allocated after the seal is given back"
         assert done.previous_crc == previous
         previous = done.crc
     found, keys = recovered(tmp_path)

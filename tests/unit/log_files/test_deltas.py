@@ -72,14 +72,14 @@ def test_changes_of_which_some_are_compressed_leave_few_parts() -> None:
 
 @pytest.mark.parametrize(("value", "most_bases"), [(noise, 3), (job, 6)])
 def test_what_is_written_follows_the_changes(value: Callable[[random.Random], bytes], most_bases: int) -> None:
-    """300 checkpoints of 20 changes each behind 20,000 keys write as much as a few snapshots of all keys; before, 300. A few
+    """300 checkpoints of 20 changes each after 20,000 keys write as much as a few snapshots of all keys; before, 300. A few
     changes do not get as small as many, which are compressed."""
     disk, clock, chance = MemoryDisk(), FakeClock(), random.Random(1)
     disk.make_folders(FOLDER)
     appender = Appender(disk, clock, FOLDER, header(), Settings(), [])
 
     def write(keys: range | list[int], timestamp: int) -> int:
-        """What the checkpoint behind these changes wrote."""
+        """What the checkpoint after these changes wrote."""
         before = {file.name for file in log_files(disk, FOLDER)[1]}
         entries = [Entry(b"%06d" % key, "str", value(chance), "bytes", False, timestamp) for key in keys]
         write_and_checkpoint(disk, appender, entries)

@@ -185,7 +185,7 @@ def header_only(path: Path, field: str, value: Any) -> None:
     assert block is not None
     fields = msgspec.msgpack.decode(block.payload) | {field: value}
     payload = msgspec.msgpack.encode(fields)
-    assert HEAD_BYTES + len(payload) <= block.end, "the blocks behind would move"
+    assert HEAD_BYTES + len(payload) <= block.end, "the blocks after it would move"
     parts, _ = pack_block(block.kind, payload, salt=0, offset=0)
     path.write_bytes(b"".join(parts).ljust(block.end, b"\x00")[: block.end] + data[block.end :])
 

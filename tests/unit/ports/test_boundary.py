@@ -28,7 +28,7 @@ LEAVING = [SystemExit, KeyboardInterrupt, Gone, StopIteration, asyncio.Cancelled
 
 @pytest.mark.parametrize("kind", LEAVING)
 def test_a_callback_of_submit_cannot_stop_the_store(tmp_path: Path, kind: type[BaseException]) -> None:
-    """It is added before the write is done, so that it runs on the thread that writes; the callback behind it runs too."""
+    """It is added before the write is done, so that it runs on the thread that writes; the callback after it runs too."""
     heard: list[int] = []
 
     def leave(_: Future[int]) -> None:

@@ -50,7 +50,7 @@ def test_another_command_line_is_pythons_and_says_that_nothing_is_recorded() -> 
     assert "nothing is recorded" in shell.stderr
 
 
-def test_the_program_stands_behind_the_options_of_spark_submit() -> None:
+def test_the_program_stands_after_the_options_of_spark_submit() -> None:
     words = ["--jars", "x.jar", "--verbose", "--conf", "a=b", "--master=local", "app.py", "--class", "no.option"]
     assert split_arguments(words) == ({"--jars=x.jar", "--verbose", "--conf=a=b", "--master=local"}, "app.py")
     check_arguments(words)

@@ -170,7 +170,7 @@ def test_expiry(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rounds", range(0, 12, 2))
 def test_a_cancelled_write_is_there_whole_or_not_at_all(tmp_path: Path, rounds: int) -> None:
-    """Cancelled after so many rounds of the loop: before it is taken, while it is written, or behind it."""
+    """Cancelled after so many rounds of the loop: before it is taken, while it is written, or after it."""
 
     async def test(store: Store, jobs: Map) -> None:
         await jobs.put("before", 1)

@@ -353,7 +353,7 @@ def test_a_slow_disk_gets_one_time_mark(tmp_path: Path) -> None:
     assert logged(tmp_path) == [(b"a", False), (b"", True), (b"b", False)]
 
 
-def test_what_expires_while_it_waits_is_absent_for_conditions_behind_it_in_its_group(tmp_path: Path) -> None:
+def test_what_expires_while_it_waits_is_absent_for_conditions_after_it_in_its_group(tmp_path: Path) -> None:
     async def main() -> None:
         clock = FakeClock()
         async with open_aio(tmp_path, clock=clock) as store:

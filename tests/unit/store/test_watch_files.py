@@ -159,7 +159,7 @@ def test_a_reader_syncs_what_was_written_since_its_last_sync(tmp_path: Path) -> 
     writer.crash()
 
 
-def test_a_torn_block_is_searched_behind_ever_more_seldom(tmp_path: Path) -> None:
+def test_a_torn_block_is_searched_after_ever_more_seldom(tmp_path: Path) -> None:
     with kvwal.open(tmp_path, archive=None) as store:
         jobs = store.map("jobs")
         jobs["a"] = 1

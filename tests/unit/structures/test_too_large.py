@@ -54,7 +54,7 @@ def test_a_transaction_above_the_block_limit_is_refused_and_the_writer_goes_on(t
 
 
 def test_a_destroyed_map_is_deleted_in_transactions_that_the_log_takes(tmp_path: Path) -> None:
-    """More keys than one block holds, found at a start behind the mark of their destruction."""
+    """More keys than one block holds, found at a start after the mark of their destruction."""
     count = MAX_PAYLOAD // LONG + 100
 
     def put(business: OpenBusiness, entries: list[Entry]) -> asyncio.Future[int]:

@@ -212,7 +212,7 @@ def word(kind: pa.DataType) -> str:
 
 
 def told(heading: str) -> dict[str, str]:
-    """The columns in the table behind a heading of the page, each with its type."""
+    """The columns in the table after a heading of the page, each with its type."""
     page = (ROOT / "docs" / "spark-metadata.md").read_text()
     section = re.split(r"^#", page[page.index(heading) + len(heading) :], maxsplit=1, flags=re.MULTILINE)[0]
     lines = re.findall(r"^\| (`.*?`) \| (.*?) \|", section, re.MULTILINE)

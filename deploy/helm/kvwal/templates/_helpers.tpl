@@ -37,7 +37,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{ join "," $all }}
 {{- end }}
 
-{{/* The node's file: keys of the chart before the tables of the values' text, the chart's own table behind them. */}}
+{{/* The node's file: keys of the chart before the tables of the values' text, the chart's own table after them. */}}
 {{- define "kvwal.config" -}}
 {{- if .Values.token.existingSecret -}}
 token_file = "/etc/kvwal-secrets/token/token"
