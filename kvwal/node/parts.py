@@ -12,14 +12,14 @@ from kvwal.cluster.membership import LocalMembership
 from kvwal.cluster.quorum import Quorum
 from kvwal.entry import timestamps_within
 from kvwal.node.adapters.archive_requests import ArchiveRequests, cluster_archive
-from kvwal.node.adapters.bootstrap import Bootstrap
-from kvwal.node.adapters.clock_bounds import ClockBoundsExchange
+from kvwal.node.adapters.bounds_exchange import ClockBoundsExchange
 from kvwal.node.adapters.failover import Adoption
 from kvwal.node.adapters.link_watch import LinkWatch
-from kvwal.node.adapters.membership import Membership
+from kvwal.node.adapters.live_members import Membership
 from kvwal.node.adapters.memory_fill import MemoryFill
 from kvwal.node.adapters.quorum_membership import QuorumMembership
 from kvwal.node.adapters.serving_membership import ServingMembership
+from kvwal.node.adapters.start_up import StartUp
 from kvwal.node.adapters.status_exchange import StatusExchange
 from kvwal.node.config import NodeOptions
 from kvwal.node.health.memory_limit import MemoryLimit
@@ -74,7 +74,7 @@ class ServingParts:
     quorum_membership: QuorumMembership
     statuses: StatusExchange
     serving: ServingMembership
-    bootstrap: Bootstrap
+    start_up: StartUp
     adoption: Adoption
     clock_bounds: ClockBoundsExchange
     link_watch: LinkWatch
@@ -126,7 +126,7 @@ def build_parts(
         quorum_membership=quorum_membership,
         statuses=statuses,
         serving=serving,
-        bootstrap=Bootstrap(
+        start_up=StartUp(
             options, engine, membership, quorum_membership, record, statuses, fill, make_loader, gate, lifecycle, workers,
             clock_bounds.archived_of,
         ),

@@ -21,7 +21,7 @@ from kvwal.errors import ArchiveError, ClockSkew, LogFailed, StorageFull
 from kvwal.node import jvm, member
 from kvwal.node.adapters.archive_requests import cluster_archive
 from kvwal.node.adapters.destroyed_maps import MissedDestroySearch, may_retire_log
-from kvwal.node.adapters.rejoin import Rejoin
+from kvwal.node.adapters.rejoin_repair import Rejoin
 from kvwal.node.config import NodeOptions
 from kvwal.node.health.http import HttpAccess, HttpServer, application
 from kvwal.node.health.metrics import Metrics
@@ -192,7 +192,7 @@ class Service:
         self._answer(self._java.history_requests, parts.history.answer)
         new_root = has_new_root(self._engine, record)
         await parts.clock_bounds.begin(context.settings.max_skew_seconds, new_root=new_root)
-        filled = await parts.bootstrap.run()
+        filled = await parts.start_up.run()
         await parts.peers.own_copy.clear()
         self._let_logs_retire(alone=record.alone)
         await parts.clock_bounds.rise(filled.newest)

@@ -13,7 +13,7 @@ import jpype
 
 from kvwal.errors import ClockSkew, ClusterUnreachable, KvwalError, LogFailed, StorageFull
 from kvwal.node import jvm, member
-from kvwal.node.adapters.membership import AGREED, STATUSES
+from kvwal.node.adapters.live_members import AGREED, STATUSES
 from kvwal.node.config import NodeOptions
 from kvwal.node.health.status import NodeStatus
 from kvwal.node.lifecycle import Lifecycle, Phase

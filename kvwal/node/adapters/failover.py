@@ -16,7 +16,7 @@ from kvwal.cluster.quorum import Quorum
 from kvwal.cluster.transactions import INTENTS
 from kvwal.history.reads.map_rows import dropped_rows, marks_of
 from kvwal.key_class import INTENT, is_of_map
-from kvwal.node.adapters.membership import Membership, Orphan
+from kvwal.node.adapters.live_members import Membership, Orphan
 from kvwal.ports.clock import Clock
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import Workers

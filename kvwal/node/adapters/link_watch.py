@@ -7,7 +7,7 @@ from typing import Any
 
 from kvwal.cluster.link_failures import LinkReport, VerdictDebouncer, victims
 from kvwal.cluster.quorum import Quorum
-from kvwal.node.adapters.membership import Membership, Peer
+from kvwal.node.adapters.live_members import Membership, Peer
 from kvwal.ports.clock import Clock
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import ThreadWorkers

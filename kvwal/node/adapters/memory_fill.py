@@ -19,7 +19,7 @@ from kvwal.cluster.transactions import finish
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import ArchiveError, ClusterUnreachable
 from kvwal.node.adapters.archive_requests import cluster_archive
-from kvwal.node.adapters.membership import Membership, Peer
+from kvwal.node.adapters.live_members import Membership, Peer
 from kvwal.node.adapters.quorum_membership import QuorumMembership
 from kvwal.node.adapters.status_exchange import StatusExchange
 from kvwal.node.lifecycle import Lifecycle, Phase

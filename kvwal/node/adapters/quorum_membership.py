@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from kvwal.cluster.bootstrap import Status
 from kvwal.cluster.quorum import Quorum, all_know, first, may_leave
-from kvwal.node.adapters.membership import Membership
+from kvwal.node.adapters.live_members import Membership
 
 
 class QuorumMembership:

@@ -12,7 +12,7 @@ from kvwal.cluster.membership import LocalMembership
 from kvwal.cluster.rejoin import WINDOW_MS
 from kvwal.errors import ClusterUnreachable
 from kvwal.node.adapters.archive_requests import ArchiveRequests, not_archived
-from kvwal.node.adapters.membership import Membership
+from kvwal.node.adapters.live_members import Membership
 from kvwal.node.adapters.quorum_membership import QuorumMembership
 from kvwal.node.adapters.status_exchange import StatusExchange
 from kvwal.ports.clock import Clock

@@ -10,7 +10,7 @@ from kvwal.cluster.archive_load import LoadProgress
 from kvwal.cluster.bootstrap import Status
 from kvwal.cluster.membership import LocalMembership
 from kvwal.node.adapters.archive_requests import ArchiveRequests
-from kvwal.node.adapters.membership import Membership
+from kvwal.node.adapters.live_members import Membership
 from kvwal.node.adapters.quorum_membership import QuorumMembership
 from kvwal.node.config import NodeOptions
 from kvwal.ports.tasks import Workers

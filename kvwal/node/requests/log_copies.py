@@ -16,7 +16,7 @@ from kvwal.cluster.requests import Copied, CopyQuestion, PartQuestion
 from kvwal.errors import ArchiveError
 from kvwal.history.reads.map_rows import marks_of
 from kvwal.hlc import to_text
-from kvwal.node.adapters.membership import Peer
+from kvwal.node.adapters.live_members import Peer
 from kvwal.ports.boundary import raised_to_awaiter, start_task
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine

@@ -8,7 +8,7 @@ from functools import partial
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import ArchiveError, ClusterUnreachable
 from kvwal.hlc import to_text
-from kvwal.node.adapters.membership import Membership
+from kvwal.node.adapters.live_members import Membership
 from kvwal.ports.logger import get_logger
 from kvwal.ports.retries import poll_until, retry_awaiting
 from kvwal.ports.tasks import Workers

@@ -23,7 +23,7 @@ from kvwal.cluster.requests import (
 from kvwal.errors import ClusterUnreachable, ConfigError, KvwalError
 from kvwal.history.reads.entry_rows import from_bytes, to_bytes, to_table
 from kvwal.node.adapters.archive_requests import tails_not_answered
-from kvwal.node.adapters.membership import Membership, Peer
+from kvwal.node.adapters.live_members import Membership, Peer
 from kvwal.node.jvm import java
 from kvwal.node.requests.log_copies import OwnCopy
 from kvwal.node.requests.loop import A_BUG

@@ -32,7 +32,7 @@ from kvwal.history.feeds.archived_rows import compacted_up_to, last_up_to
 from kvwal.history.feeds.cluster_page import LogBounds, LogPart, limit_of, page_of, to_raise
 from kvwal.history.feeds.feeds import ARCHIVE_SECONDS
 from kvwal.history.feeds.log_feed import ArchivedLogFeed, not_in_log
-from kvwal.node.adapters.membership import Peer
+from kvwal.node.adapters.live_members import Peer
 from kvwal.node.requests.peers import Peers
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine

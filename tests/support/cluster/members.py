@@ -19,7 +19,7 @@ from kvwal.cluster.clock_bounds import BoundedClock, ClockBounds
 from kvwal.cluster.requests import Question, WatchRead, WatchStart
 from kvwal.entry import Entry
 from kvwal.log.reader import entry_decoder
-from kvwal.node.adapters.membership import Peer
+from kvwal.node.adapters.live_members import Peer
 from kvwal.node.requests import peers
 from kvwal.node.requests.history_service import HistoryService
 from kvwal.node.requests.own_changes import OwnChanges

@@ -19,9 +19,9 @@ from kvwal.cluster.quorum import Quorum, first
 from kvwal.errors import ClusterUnreachable, NotRecovered
 from kvwal.node import jvm
 from kvwal.node.adapters.archive_requests import ArchiveRequests
-from kvwal.node.adapters.bootstrap import Bootstrap
-from kvwal.node.adapters.membership import Peer
+from kvwal.node.adapters.live_members import Peer
 from kvwal.node.adapters.quorum_membership import QuorumMembership
+from kvwal.node.adapters.start_up import StartUp
 from kvwal.node.adapters.status_exchange import StatusExchange
 from kvwal.node.lifecycle import Lifecycle, Phase
 from kvwal.ports.clock import SystemClock
@@ -102,12 +102,12 @@ async def joined(members: Others, gate: Any) -> str:
         lifecycle = Lifecycle()
         lifecycle.to(Phase.RECOVERING)
         fill: Any = None
-        bootstrap = Bootstrap(
+        start_up = StartUp(
             options, engine, others, quorum_membership, record, statuses, fill, lambda: None, gate, lifecycle, workers,
             lambda node: 0,
         )  # fmt: skip
         try:
-            result = await bootstrap.run()
+            result = await start_up.run()
         except NotRecovered as error:
             return f"NotRecovered: {error}"
         finally:

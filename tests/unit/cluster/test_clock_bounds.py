@@ -22,7 +22,7 @@ from kvwal.cluster.clock_bounds import (
 )
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import ClusterUnreachable
-from kvwal.node.adapters.clock_bounds import ClockBoundsExchange
+from kvwal.node.adapters.bounds_exchange import ClockBoundsExchange
 from kvwal.ports.clock import SystemClock
 
 WALL = 1_800_000_000_000

@@ -15,7 +15,7 @@ from kvwal.entry import Entry
 from kvwal.errors import ArchiveError
 from kvwal.key_class import DROPPED
 from kvwal.log.submission import Submission, size_of
-from kvwal.node.adapters.membership import Peer
+from kvwal.node.adapters.live_members import Peer
 from kvwal.node.requests import log_copies as copies
 from kvwal.node.requests.log_copies import Copies, OwnCopy
 from kvwal.ports.tasks import ThreadWorkers

@@ -1,4 +1,4 @@
-"""Bootstrap of a member: its memory becomes whole, from its own logs, from the archive, or from members that have it."""
+"""Start-up of a member: its memory becomes whole, from its own logs, from the archive, or from members that have it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kvwal.cluster.bootstrap import (
 from kvwal.cluster.membership import LocalMembership
 from kvwal.errors import ArchiveError, ClusterUnreachable, ConfigError, Kind, KvwalError
 from kvwal.node.adapters.archive_requests import cluster_archive
-from kvwal.node.adapters.membership import Membership
+from kvwal.node.adapters.live_members import Membership
 from kvwal.node.adapters.memory_fill import MemoryFill, load_progress
 from kvwal.node.adapters.quorum_membership import QuorumMembership
 from kvwal.node.adapters.status_exchange import StatusExchange
@@ -60,8 +60,8 @@ def _ends_start(error: Exception) -> bool:
     return isinstance(error, AccessRefused) or (isinstance(error, KvwalError) and error.kind is not Kind.RETRY)
 
 
-class BootstrapResult(NamedTuple):
-    """The result of a bootstrap."""
+class StartUpResult(NamedTuple):
+    """The result of a start-up."""
 
     entries: int
     """Entries that this member loaded itself."""
@@ -71,8 +71,8 @@ class BootstrapResult(NamedTuple):
     """Memory was filled already when this member joined, so its last writes may exist only in its own log."""
 
 
-class Bootstrap:
-    """The bootstrap of one member that has just started. Used on the node's event loop."""
+class StartUp:
+    """The start-up of one member: it bootstraps its memory. Used on the node's event loop."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Bootstrap:
         self._loaded = 0
         self._logger = get_logger(__name__).bind(node=options.node)
 
-    async def run(self) -> BootstrapResult:
+    async def run(self) -> StartUpResult:
         """Returns when memory is whole and every member has this one on its record.
 
         `NotRecovered` if memory loses a part meanwhile; `ConfigError` if --without names something that never was a member.
@@ -120,7 +120,7 @@ class Bootstrap:
         if not self._record.alone and self._membership.own.member not in recovered.living:
             await self._patiently(self._note_left_out)
         was_away = await self._settle(recovered)
-        return BootstrapResult(self._loaded, recovered.newest, was_away)
+        return StartUpResult(self._loaded, recovered.newest, was_away)
 
     async def _check_without(self) -> None:
         """`ConfigError` if --without has a typing error: the node would wait for the member that is meant."""

@@ -15,7 +15,7 @@ from kvwal.cluster.rejoin import Identity, RejoinComparison, Suspect, Value
 from kvwal.errors import ClusterUnreachable, KvwalError
 from kvwal.key_class import DROPPED, is_of_map
 from kvwal.node.adapters.archive_requests import cluster_archive
-from kvwal.node.adapters.membership import Membership
+from kvwal.node.adapters.live_members import Membership
 from kvwal.node.adapters.quorum_membership import QuorumMembership
 from kvwal.node.adapters.serving_membership import ServingMembership
 from kvwal.node.jvm import java

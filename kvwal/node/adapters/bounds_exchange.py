@@ -18,7 +18,7 @@ from kvwal.cluster.clock_bounds import (
 )
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import ClockSkew, ClusterUnreachable
-from kvwal.node.adapters.membership import Membership, Peer
+from kvwal.node.adapters.live_members import Membership, Peer
 from kvwal.ports.boundary import start_task, when_done
 from kvwal.ports.clock import Clock
 from kvwal.ports.logger import get_logger
