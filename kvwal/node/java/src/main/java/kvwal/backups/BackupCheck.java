@@ -16,7 +16,7 @@ import java.util.Set;
 import kvwal.node.TaskIds;
 
 /**
- * Operation that the owner of a partition sends to a backup: does it have all changes of a map up to a version? It arrives behind
+ * Operation that the owner of a partition sends to a backup: does it have all changes of a map up to a version? It arrives after
  * the backups that it asks for. A backup that is behind requests the whole partition of the map, as in Hazelcast's own check.
  */
 public final class BackupCheck extends Operation implements IdentifiedDataSerializable, AllowedDuringPassiveState {

@@ -20,7 +20,7 @@ import kvwal.node.TaskIds;
  * asks for the keys instead: an answer with values would be one message of any size.
  */
 public final class KeyPrefix implements Predicate<Object, Object>, IdentifiedDataSerializable {
-    /** Type number of text, big-endian, behind the partition hash; the length of the text and its UTF-8 follow. */
+    /** Type number of text, big-endian, after the partition hash; the length of the text and its UTF-8 follow. */
     private static final int TYPE_AT = 4;
     private static final int TEXT_AT = 12;
     private static final byte[] TEXT = {-1, -1, -1, -11};

@@ -6,7 +6,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
 /**
- * Frame behind a response that tells the timestamp of the change: 8 bytes, little-endian, as all numbers of the protocol. A
+ * Frame after a response that tells the timestamp of the change: 8 bytes, little-endian, as all numbers of the protocol. A
  * client reads as many frames as it knows, so Hazelcast's own clients pass it over.
  */
 final class TimestampFrame {

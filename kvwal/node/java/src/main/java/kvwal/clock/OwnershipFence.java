@@ -34,7 +34,7 @@ public final class OwnershipFence {
     private boolean takenOver;
     private boolean seenTakenOver;
     private boolean closed;
-    private volatile long floor;
+    private volatile long lowWatermark;
     /** Greatest timestamp that a log of this member has given. Python writes it, 8 bytes at once. */
     private final ByteBuffer stamped = ByteBuffer.allocateDirect(Long.BYTES).order(ByteOrder.nativeOrder());
 
@@ -115,12 +115,12 @@ public final class OwnershipFence {
 
     /** This member stamps nothing below `timestamp` from now on; all that others stamped in its partitions is below it. */
     public synchronized void rise(long timestamp) {
-        floor = Math.max(floor, timestamp);
+        lowWatermark = Math.max(lowWatermark, timestamp);
     }
 
     /** The greatest timestamp of `rise`, 0 for none. */
-    public long floor() {
-        return floor;
+    public long lowWatermark() {
+        return lowWatermark;
     }
 
     /**
@@ -133,7 +133,7 @@ public final class OwnershipFence {
 
     /** A timestamp that neither this member nor an owner before it has passed. */
     public long latest() {
-        return Math.max(stamped.getLong(0), floor - 1);
+        return Math.max(stamped.getLong(0), lowWatermark - 1);
     }
 
     /** The clock is ahead of every owner that the last `await` saw. */

@@ -4,7 +4,7 @@ import com.hazelcast.internal.serialization.Data;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
-/** Column of byte strings, one behind the other: offsets (int32, little-endian) say where each begins and the last one ends. */
+/** Column of byte strings, one after the other: offsets (int32, little-endian) say where each begins and the last one ends. */
 public final class Column {
     private final byte[] bytes;
     private final ByteBuffer offsets;

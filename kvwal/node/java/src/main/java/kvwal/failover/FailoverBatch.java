@@ -36,7 +36,7 @@ public final class FailoverBatch {
     private final int partition;
     private final LogStore log;
     private List<Data> keys;
-    /** Keys that transactions change now: an entry behind an intent would hide the change when memory is filled. */
+    /** Keys that transactions change now: an entry after an intent would hide the change when memory is filled. */
     private final List<Data> locked = new ArrayList<>();
     private final boolean deletes;
     private final Thread writer = Thread.currentThread();

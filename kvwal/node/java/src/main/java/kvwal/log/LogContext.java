@@ -45,6 +45,6 @@ public record LogContext(BatchQueues queues, ReadyGate gate, OwnershipFence fenc
      */
     public long timestamp(Node node, String map, int partition) {
         checkWritable(node, partition);
-        return Math.max(queues.timestamp(map), fence.floor() - 1);
+        return Math.max(queues.timestamp(map), fence.lowWatermark() - 1);
     }
 }

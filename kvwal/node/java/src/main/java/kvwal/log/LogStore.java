@@ -51,7 +51,7 @@ public class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleS
 
     /**
      * The map is destroyed, or this member shuts down. A destroyed map's log gets a mark that ends all entries before it. The
-     * call that destroys the map waits for the mark, so later writes stand behind it.
+     * call that destroys the map waits for the mark, so later writes stand after it.
      */
     @Override
     public void destroy() {
@@ -115,7 +115,7 @@ public class LogStore implements EntryStore<Object, Object>, MapLoaderLifecycleS
     }
 
     /**
-     * Sends entries of the log of this key without blocking, as BatchQueues.post. Sends none once the map is destroyed: behind
+     * Sends entries of the log of this key without blocking, as BatchQueues.post. Sends none once the map is destroyed: after
      * the destroy mark they would bring keys back.
      */
     public synchronized List<PendingEntry> post(Data key, List<byte[]> entries, Thread writer) {

@@ -44,7 +44,7 @@ public final class HazelcastInternals {
     }
 
     /**
-     * The value of a key in its owner's memory, behind all changes of its partition that are under way; null if there is none.
+     * The value of a key in its owner's memory, after all changes of its partition that are under way; null if there is none.
      */
     public static ValueCodec.Encoded held(HazelcastInstance instance, String map, Data key) {
         NodeEngineImpl engine = engine(instance);

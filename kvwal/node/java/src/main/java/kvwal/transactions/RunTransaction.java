@@ -38,7 +38,7 @@ public final class RunTransaction extends MemberTask implements Callable<String>
     }
 
     /**
-     * The name of a Transactions.Outcome: clients know these. Without conditions, the timestamp follows behind a space if it is
+     * The name of a Transactions.Outcome: clients know these. Without conditions, the timestamp follows after a space if it is
      * known: clients of earlier versions ignore that answer.
      */
     @Override
