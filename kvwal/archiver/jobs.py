@@ -101,7 +101,7 @@ class Compact(msgspec.Struct, tag=True):
     reserve_bytes: int | None = None
 
 
-class RemoveLog(msgspec.Struct, tag=True):
+class Remove(msgspec.Struct, tag=True):
     """Remove the log of a destroyed map from the archive. It ended with this sequence and timestamp."""
 
     target: ArchiveTarget
@@ -115,7 +115,7 @@ class Several(msgspec.Struct, tag=True):
     jobs: list[Archive]
 
 
-ArchiverJob = Checkpoint | Archive | Compact | RemoveLog | Several
+ArchiverJob = Checkpoint | Archive | Compact | Remove | Several
 
 
 class Checkpointed(msgspec.Struct, tag=True):
@@ -155,8 +155,8 @@ class Compacted(msgspec.Struct, tag=True):
     lost_tails: int = 0
 
 
-class LogRemoved(msgspec.Struct, tag=True):
-    """The answer to `RemoveLog`. `gone`: the archive holds no object of the log any more."""
+class Removed(msgspec.Struct, tag=True):
+    """The answer to `Remove`. `gone`: the archive holds no object of the log any more."""
 
     gone: bool
 
@@ -182,7 +182,7 @@ class SeveralAnswers(msgspec.Struct, tag=True):
     answers: list[Archived | Failed]
 
 
-Answer = Checkpointed | Archived | Compacted | LogRemoved | Failed | SeveralAnswers
+Answer = Checkpointed | Archived | Compacted | Removed | Failed | SeveralAnswers
 
 
 def _all_errors(kind: type[KvwalError]) -> list[type[KvwalError]]:

@@ -20,8 +20,8 @@ from kvwal.archiver.jobs import (
     Compact,
     Compacted,
     Failed,
-    LogRemoved,
-    RemoveLog,
+    Remove,
+    Removed,
     SegmentRef,
     Several,
     SeveralAnswers,
@@ -73,7 +73,7 @@ def answer(job: ArchiverJob, disk: Disk = OS_DISK, clock: Clock = SYSTEM, run: R
             return _checkpoint(job, disk, clock)
         if isinstance(job, Archive):
             return _archive(job, disk, clock)
-        if isinstance(job, RemoveLog):
+        if isinstance(job, Remove):
             return _remove_log(job)
         return _compact(job, disk, clock)
     except (KvwalError, OSError) as error:
@@ -261,9 +261,9 @@ def _seed(job: Archive, disk: Disk, objects: Objects, decode: Decode, begins: in
     return header.last_sequence, header.last_timestamp, snapshot.left_out
 
 
-def _remove_log(job: RemoveLog) -> LogRemoved:
+def _remove_log(job: Remove) -> Removed:
     end = LogEnd(job.target.log_id, job.last_sequence, job.last_timestamp)
-    return LogRemoved(remove_log(open_target(job.target), job.target.place, end, DROPPED, TIME_MARK))
+    return Removed(remove_log(open_target(job.target), job.target.place, end, DROPPED, TIME_MARK))
 
 
 def _compact(job: Compact, disk: Disk, clock: Clock) -> Compacted:

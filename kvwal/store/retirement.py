@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kvwal.archiver.jobs import ArchiveTarget, LogRemoved, RemoveLog
+from kvwal.archiver.jobs import ArchiveTarget, Remove, Removed
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.log.files.format import SnapshotHeader
 from kvwal.log.files.retired import end_of, remove_end, retired_places
@@ -165,8 +165,8 @@ class LogRemoval:
     async def _remove(self, place: Place, end: SnapshotHeader) -> None:
         context = self._context
         target = ArchiveTarget(context.archive_url or "", place, end.log_id, context.options)
-        job = RemoveLog(target, end.last_sequence, end.last_timestamp)
-        if (await context.archiver.do(job, LogRemoved)).gone and not self._has_log(place.business):
+        job = Remove(target, end.last_sequence, end.last_timestamp)
+        if (await context.archiver.do(job, Removed)).gone and not self._has_log(place.business):
             await context.ports.workers.run(partial(remove_end, context.ports.disk, context.root, place))
 
     def _failed(self, error: BaseException) -> None:
