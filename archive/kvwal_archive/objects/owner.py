@@ -44,15 +44,21 @@ def make_folder(folder: Path, most: int, *, keep_group: bool = False) -> None:
 
 
 def make_folders(folder: Path, most: int, *, keep_group: bool = False) -> None:
-    """`make_folder` for the folder and for those above it that are missing. Existing folders are no error."""
+    """`make_folder` for the folder and for those above it that are missing. Existing folders are no error.
+
+    `FileNotFoundError` if another program removes one of them meanwhile.
+    """
     if folder == folder.parent or folder.is_dir():
         return
     make_folders(folder.parent, most, keep_group=keep_group)
     try:
         make_folder(folder, most, keep_group=keep_group)
-    except FileExistsError:
-        if not folder.is_dir():
+    except FileExistsError as error:
+        if folder.is_dir():
+            return
+        if os.path.lexists(folder):
             raise
+        raise FileNotFoundError(errno.ENOENT, "another program has removed it meanwhile", str(folder)) from error
 
 
 def _chown_like(descriptor: int, above: os.stat_result, mode_mask: int, mode_min: int) -> None:

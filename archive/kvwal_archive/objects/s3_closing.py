@@ -6,8 +6,10 @@ connections stayed open, and asyncio logged a traceback ("attached to a differen
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 def close_in_own_loop(filesystem: Any) -> None:
@@ -17,6 +19,8 @@ def close_in_own_loop(filesystem: Any) -> None:
 
 def _close(loop: asyncio.AbstractEventLoop | None, creator: Any) -> None:
     """In place of S3FileSystem.close_session: `creator` is the context manager that has made the client of S3."""
+    import asyncio  # here, because `kvwal get` imports this module and must be fast
+
     from s3fs import S3FileSystem
 
     try:

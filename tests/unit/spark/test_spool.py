@@ -57,6 +57,28 @@ def test_drivers_begin_and_end_side_by_side_in_one_root(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_that_goes_while_a_driver_makes_its_own_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is there when the driver makes it, and gone when the driver looks whether it is a folder."""
+    spool, made = Spool(tmp_path, "default", "local", "app"), []
+
+    def make_folder(folder: Path, most: int, *, keep_group: bool = False) -> None:
+        made.append(folder)
+        if made.count(folder) == 1 and folder.name == "default":
+            raise FileExistsError(folder)
+        folder.mkdir(most)
+
+    monkeypatch.setattr("kvwal_archive.objects.owner.make_folder", make_folder)
+    spool.make()
+    assert spool.folder.is_dir()
+    assert [folder.name for folder in made].count("default") == 2
+    spool.folder.rmdir()
+    spool.folder.write_text("no folder")
+    with pytest.raises(FileExistsError):
+        spool.make()
+
+
 def test_the_lock_of_a_spool_that_was_removed_locks_no_other_one(tmp_path: Path) -> None:
     """A file system may give the number of a deleted lock file to the next file, and a lock is known by that number."""
     one = Spool(tmp_path, "default", "local", "one")
