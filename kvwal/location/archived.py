@@ -53,8 +53,8 @@ class ArchiveReader:
         """See `LocationReader.businesses`."""
         return sorted({place.business for place in self._places()})
 
-    def business(self, name: str, *, logged: bool = False) -> ArchivedBusiness:
-        """See `LocationReader.business`. Its entries always have the timestamps of the logs."""
+    def read_business(self, name: str, *, logged: bool = False) -> ArchivedBusiness:
+        """See `LocationReader.read_business`. Its entries always have the timestamps of the logs."""
         nodes = [place.node for place in self._places(name)]
         if not nodes:
             raise self._no_such_log(name)

@@ -57,8 +57,8 @@ class ClusterMaps:
                 hint="Check the name and the address.",
             )
 
-    def business(self, name: str, *, logged: bool = False) -> BusinessReader:
-        """See `LocationReader.business`. Without `logged` members answer from memory, with it from their logs and the archive."""
+    def read_business(self, name: str, *, logged: bool = False) -> BusinessReader:
+        """See `LocationReader.read_business`. Without `logged` members answer from memory, with it from their logs and the archive."""
         self.check_there(name)
         business = self._store.business(to_map(name))
         return _InLogs(business) if logged else _InMemory(business)

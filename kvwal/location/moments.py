@@ -35,10 +35,10 @@ class MomentReader:
         self.sizes = store.sizes
         self.stats = store.stats
 
-    def business(self, name: str, *, logged: bool = False) -> BusinessReader:
-        """See `LocationReader.business`. Its entries always have the timestamps of the logs."""
+    def read_business(self, name: str, *, logged: bool = False) -> BusinessReader:
+        """See `LocationReader.read_business`. Its entries always have the timestamps of the logs."""
         if name not in self._read:
-            business = self._store.business(name)
+            business = self._store.read_business(name)
             self._read[name] = _BusinessThen(business, self._timestamp, partial(self._on_empty, name))
         return self._read[name]
 

@@ -21,7 +21,7 @@ class LocationReader(Protocol):
         """Names of the existing businesses, sorted."""
         ...
 
-    def business(self, name: str, *, logged: bool = False) -> BusinessReader:
+    def read_business(self, name: str, *, logged: bool = False) -> BusinessReader:
         """The reads of one business. Raises `ConfigError`, with the names that are there, if the location has none of that name.
 
         With `logged`, timestamps and expiries are those of the logs. Without it they are 0 where the memory of a cluster answers,

@@ -39,14 +39,14 @@ class LocationSource:
 
         with duckdb.connect() as connection:
             keys = key_filter(connection, self._statement, business)
-        logged = self._store.business(business, logged=True)
+        logged = self._store.read_business(business, logged=True)
         if keys is None:
             return logged.entries()
         return logged.select(lambda key, key_class: keys.accepts(key_label(key, key_class)))
 
     def open_wanted(self, business: str, wanted: Wanted) -> AbstractContextManager[Pieces]:
         """See `Source.open_wanted`."""
-        return nullcontext(_WantedThere(self._store.business(business), wanted))
+        return nullcontext(_WantedThere(self._store.read_business(business), wanted))
 
     def changes(self, business: str) -> pa.Table:
         """See `Source.changes`."""

@@ -45,8 +45,8 @@ class GroupView:
     def __init__(self, lookup: Lookup, state: Callable[[str], Any], now_ms: int) -> None:
         """`lookup` and `state` are those of the memory. Expiry is judged by `now_ms` (unix ms)."""
         self.state = state
+        self.now_ms = now_ms
         self._lookup = lookup
-        self._now_ms = now_ms
         self._changed: dict[tuple[str, bytes], Entry] = {}
 
     def add(self, entries: list[Entry]) -> None:
@@ -59,7 +59,7 @@ class GroupView:
         entry = self._changed.get((key_class, key))
         if entry is None:
             return self._lookup(key_class, key)
-        return entry if is_live(entry, self._now_ms) else None
+        return entry if is_live(entry, self.now_ms) else None
 
     def changes(self, structure: str) -> list[Entry]:
         """What the group so far changes of a structure, which `state(structure)` does not have yet: the last entry of each

@@ -24,9 +24,10 @@ from kvwal.store.engine import Engine
 from kvwal.store.options import Default, Options
 from kvwal.structures.business import Business
 from kvwal.structures.handle import Handle
-from kvwal.structures.map.changes import EntryBuilder, TimeToLive
+from kvwal.structures.map.changes import EntryBuilder
 from kvwal.structures.map.reads import MapReads, seconds_left
 from kvwal.structures.map.transaction import MapInTransaction
+from kvwal.structures.time_to_live import TimeToLive
 from kvwal.structures.transaction import TransactionChanges, submission_of
 from kvwal.structures.watch import AsyncWatch, Feed, parse_start
 
@@ -272,7 +273,7 @@ class Transaction(MapInTransaction):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Commit, unless the block raised. Afterwards `timestamp` is that of the transaction."""
-        entries = self._pending_changes.end(raised=kind is not None)
+        entries = self._pending_changes.end(raised=kind is not None).entries
         if entries:
             self.timestamp = await self._map._commit(entries, False)
 

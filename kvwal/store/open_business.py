@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from kvwal.history.feeds.lost_tails import warn_of
 from kvwal.history.reads.tail_reader import Identity
 from kvwal.history.reads.timeline import Timeline
 from kvwal.hlc import HybridClock
+from kvwal.key_class import OWN_MAP
 from kvwal.log.log import Log, open_log
 from kvwal.log.submission import Submission
 from kvwal.ports.clock import Clock
@@ -58,6 +60,23 @@ class OpenBusiness:
         """The present by this log's hybrid clock. It never steps back, so an expired entry stays expired."""
         return _now_ms(self.hybrid, self._context.ports.clock)
 
+    def state_of(self, structure: str) -> Any:
+        """See `structures.business.LocalBusiness.state_of`."""
+        return self.memory.state(structure)
+
+    @property
+    def refuses_writes(self) -> bool:
+        """See `structures.business.LocalBusiness.refuses_writes`."""
+        return self._closed or self.log.writer.failed is not None
+
+    def elapsed(self) -> float:
+        """See `structures.business.LocalBusiness.elapsed`."""
+        return self._context.ports.clock.elapsed()
+
+    def subscribe(self, wake: Callable[[], None]) -> None:
+        """See `structures.business.LocalBusiness.subscribe`."""
+        self.log.writer.listeners.add(wake)
+
     @property
     def unarchived(self) -> range:
         """The sequences that the archive has not confirmed since the business was opened."""
@@ -88,9 +107,9 @@ class OpenBusiness:
         warn_of(timeline.lost_tails())
         return entries
 
-    def as_of(self, timestamp: int) -> MapState:
+    def as_of(self, timestamp: int, structure: str = OWN_MAP) -> MapState:
         """See `structures.business.Business.as_of`."""
-        return self._timeline().as_of(timestamp)
+        return self._timeline().as_of(timestamp, structure)
 
     def feed(self, start: Start) -> OpenFeed:
         """See `structures.business.Business.feed`."""

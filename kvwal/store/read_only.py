@@ -21,6 +21,7 @@ from kvwal.history.reads.range_reader import live_entries
 from kvwal.history.reads.stable_read import read_settled
 from kvwal.history.reads.tail_reader import Identity, Uncounted, latest_of, merged_entries, read_log
 from kvwal.history.reads.timeline import Timeline
+from kvwal.key_class import OWN_MAP, kind_of
 from kvwal.log.files.retired import retired_places
 from kvwal.log.submission import Submission
 from kvwal.ports.space import space_stats
@@ -28,9 +29,11 @@ from kvwal.sql.source import FileSource
 from kvwal.store.absent import no_such_log
 from kvwal.store.options import Options
 from kvwal.structures.business import Memory
+from kvwal.structures.guards import guards_alone
 from kvwal.structures.map.lazy_memory import LazyMemory
 from kvwal.structures.map.state import MapState, after_prefix, to_state
 from kvwal.structures.map.view import KeyBounds
+from kvwal.structures.memory import STRUCTURES, StructureState
 from kvwal.structures.watch import Start
 from kvwal_archive.layout import LostTail, Place
 from kvwal_archive.objects import Objects, open_objects
@@ -107,6 +110,23 @@ class ReadOnlyBusiness(BusinessReader):
         disk, root = self._options.disk, self._options.root
         return to_state(self._read(lambda places: merged_entries(disk, root, places)).values(), self.now_ms)
 
+    def state_of(self, structure: str) -> StructureState:
+        """See `structures.business.LocalBusiness.state_of`. The files are read now."""
+        disk, root = self._options.disk, self._options.root
+        merged = self._read(lambda places: merged_entries(disk, root, places, structure))
+        state = STRUCTURES.get(kind_of(structure), MapState)(guards_alone(self.now_ms))
+        state.apply([merged[identity] for identity in sorted(merged)])
+        return state
+
+    refuses_writes = False
+
+    def elapsed(self) -> float:
+        """See `structures.business.LocalBusiness.elapsed`."""
+        return self._options.clock.elapsed()
+
+    def subscribe(self, wake: Callable[[], None]) -> None:
+        """See `structures.business.LocalBusiness.subscribe`: nothing is written here."""
+
     def find(self, key_class: str, key: bytes) -> DataEntry | None:
         """See `BusinessReader.find`. No other entry is loaded."""
         disk, root = self._options.disk, self._options.root
@@ -167,9 +187,9 @@ class ReadOnlyBusiness(BusinessReader):
         warn_of(tails)
         return entries
 
-    def as_of(self, timestamp: int) -> MapState:
+    def as_of(self, timestamp: int, structure: str = OWN_MAP) -> MapState:
         """See `structures.business.Business.as_of`."""
-        return self._read(lambda places: self._timeline(places).as_of(timestamp))
+        return self._read(lambda places: self._timeline(places).as_of(timestamp, structure))
 
     def feed(self, start: Start) -> FilesFeed:
         """See `structures.business.Business.feed`. Other processes may be writing: their files are looked at again and again."""

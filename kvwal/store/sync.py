@@ -24,8 +24,10 @@ from kvwal.sql.source import MemorySource, Source
 from kvwal.store.engine import Engine
 from kvwal.store.options import Default, Options
 from kvwal.store.read_only import ReadOnlyBusiness, read_only_stats, sizes_of_files, source_of_files
+from kvwal.structures.facade import Structures
 from kvwal.structures.handle import Handle
 from kvwal.structures.map.map import Map
+from kvwal.structures.queue.queue import Queue
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,6 +57,14 @@ class Store(Handle):
 
         `flush` overrides the store's flush policy for it. Raises `InvalidName`, `StoreLocked`, `CorruptLog`, `ClockSkew`.
         """
+        raise NotImplementedError
+
+    def queue(self, name: str, flush: Flush | None = None) -> Queue:
+        """The queue of the business `name`, which is opened as by `map`: see `Queue`."""
+        return self.business(name, flush).queue()
+
+    def business(self, name: str, flush: Flush | None = None) -> Structures:
+        """The business `name`, with its maps and queues, which commit together. It is opened as by `map`."""
         raise NotImplementedError
 
     def businesses(self) -> list[str]:
@@ -147,6 +157,10 @@ class WritableStore(Store):
     def map(self, name: str, flush: Flush | None = None) -> Map:
         """See `Store.map`."""
         return Map(self._run(lambda: self._engine.business(name, flush)), store=self)
+
+    def business(self, name: str, flush: Flush | None = None) -> Structures:
+        """See `Store.business`."""
+        return Structures(self._run(lambda: self._engine.business(name, flush)), store=self)
 
     def businesses(self) -> list[str]:
         """See `Store.businesses`."""
@@ -242,9 +256,13 @@ class ReadOnlyStore(Store):
 
         That read loads all of it, and raises what is wrong with the files. `history`, `at` and `watch` do not load it.
         """
-        return Map(self.business(name))
+        return Map(self.read_business(name))
 
-    def business(self, name: str, *, logged: bool = False) -> ReadOnlyBusiness:
+    def business(self, name: str, flush: Flush | None = None) -> Structures:
+        """The business as its files are, merged over all nodes unless one was named."""
+        return Structures(self.read_business(name))
+
+    def read_business(self, name: str, *, logged: bool = False) -> ReadOnlyBusiness:
         """The business `name` as its files are. Its memory is not loaded until it is asked for.
 
         `logged` changes nothing: files hold all of an entry. It is there for `kvwal.location.readers.LocationReader`.

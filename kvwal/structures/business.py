@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 from kvwal.codecs import Codecs
 from kvwal.entry import DataEntry, Entry
+from kvwal.key_class import OWN_MAP
 from kvwal.log.submission import Submission
 from kvwal.structures.map.view import KeyBounds
-from kvwal.structures.memory import BusinessMemory
 from kvwal.structures.watch import Feed, Start
 
 
@@ -89,6 +89,27 @@ class Business(Protocol):
 
 
 class LocalBusiness(Business, Protocol):
-    """A business whose memory is in this process, for structures beside the map."""
+    """A business whose log and memory are in this process, for structures beside the map."""
 
-    memory: BusinessMemory
+    def state_of(self, structure: str) -> Any:
+        """What a structure of the business keeps in memory."""
+        ...
+
+    def as_of(self, timestamp: int, structure: str = OWN_MAP) -> Memory:
+        """As `Business.as_of`, of the entries of a structure. Blocks."""
+        ...
+
+    @property
+    def refuses_writes(self) -> bool:
+        """Whether the business is closed, or its log has failed."""
+        ...
+
+    def elapsed(self) -> float:
+        """Monotonic seconds."""
+        ...
+
+    def subscribe(self, wake: Callable[[], None]) -> None:
+        """Call `wake`, a bound method that does not wait and raises nothing, after each group, and when the log takes no more
+        writes. Its object is not kept alive.
+        """
+        ...

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kvwal.config import Settings
 from kvwal.entry import AWAY, Ended, Entry, timestamps_within
-from kvwal.key_class import DROPPED, is_of_map
+from kvwal.key_class import DROPPED, OWN_MAP, is_of_map, structure_of
 
 MARKS = ((DROPPED, b""), (DROPPED + "\0", b""))
 """The range of identities that marks have."""
@@ -37,9 +37,9 @@ class Marks(NamedTuple):
         """The timestamp up to which entries of this node's log are void; negative if the map was never destroyed."""
         return max(self.own.get(node, 0), self.last - skew) if self.own else -1
 
-    def shows(self, node: str, entry: Entry) -> bool:
-        """Whether an entry of this node's log is one of the map: it is no entry that kvwal keeps for itself, and not void."""
-        return is_of_map(entry.key_class) and not self.ended(node, entry.timestamp)
+    def shows(self, node: str, entry: Entry, structure: str = OWN_MAP) -> bool:
+        """Whether an entry of this node's log is one of the structure, and not void."""
+        return structure_of(entry.key_class) == structure and not self.ended(node, entry.timestamp)
 
 
 def to_marks(found: Iterable[tuple[str, Entry]], at: int | None = None) -> Marks:
@@ -79,10 +79,11 @@ class FoundMarks:
         return self._marks
 
 
-def merged_latest(logs: Iterable[tuple[str, dict[Identity, Entry]]]) -> dict[Identity, Entry]:
-    """The latest entry of every key of a map, by (timestamp, node), of the latest entries of several nodes; deletes included.
+def merged_latest(logs: Iterable[tuple[str, dict[Identity, Entry]]], structure: str = OWN_MAP) -> dict[Identity, Entry]:
+    """The latest entry of every key of a structure, by (timestamp, node), of the latest entries of several nodes; deletes
+    included.
 
-    Entries that kvwal keeps for itself, and those of a map that was destroyed since, are left out.
+    Entries of other structures, and those of a map that was destroyed since, are left out.
     """
     merged: dict[Identity, Entry] = {}
     found, classes = FoundMarks(), set[str]()
@@ -99,9 +100,9 @@ def merged_latest(logs: Iterable[tuple[str, dict[Identity, Entry]]]) -> dict[Ide
                 merged[identity] = entry
                 later[identity] = node
     shows = found.marks.shows
-    if all(map(is_of_map, classes)):
+    if structure == OWN_MAP and all(map(is_of_map, classes)):
         return merged
-    hidden = [identity for identity, entry in merged.items() if not shows(later.get(identity, first), entry)]
+    hidden = [identity for identity, entry in merged.items() if not shows(later.get(identity, first), entry, structure)]
     for identity in hidden:
         del merged[identity]
     return merged

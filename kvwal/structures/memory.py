@@ -17,6 +17,8 @@ from kvwal.ports.locks import Lock
 from kvwal.structures.destroyed import to_marks
 from kvwal.structures.guards import Guards, Now
 from kvwal.structures.map.state import MapState
+from kvwal.structures.queue.positions import KIND as QUEUE
+from kvwal.structures.queue.state import QueueState
 
 
 class StructureState(Protocol):
@@ -48,7 +50,7 @@ class StructureState(Protocol):
 
 
 Make: TypeAlias = Callable[[Guards], StructureState]
-STRUCTURES: dict[str, Make] = {"map": MapState}
+STRUCTURES: dict[str, Make] = {"map": MapState, QUEUE: QueueState}
 """The list of structures: what makes the state of each kind."""
 
 

@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self, TypeVar
 
 from kvwal.entry import Entry, entry_identity
 from kvwal.errors import TooLarge, TransactionClosed
-from kvwal.log.submission import Completion, Decide, Submission, size_of
+from kvwal.log.submission import Completion, Decide, GroupView, Submission, size_of
 from kvwal.log.waiter import Waiter
 from kvwal.structures.business import Business
 
 _NEW, _OPEN, _OVER = "was not begun", "is open", "is over"
+
+
+class DecidedChanges(Protocol):
+    """Changes in a transaction that become entries only in the order of the log, and what the block holds until then."""
+
+    def room(self) -> list[Entry]:
+        """Entries of at least the size of those that `decide` returns. None if there is nothing to change."""
+        ...
+
+    def decide(self, group: GroupView) -> list[Entry]:
+        """The entries, once the transaction's place in the log is known."""
+        ...
+
+    def give_back(self) -> None:
+        """The block raised, or the transaction was not written: return what the block holds. Does not wait."""
+        ...
+
+
+C = TypeVar("C", bound=DecidedChanges)
 
 
 class TransactionChanges:
@@ -24,6 +44,7 @@ class TransactionChanges:
     def __init__(self) -> None:
         self._entries: list[Entry] = []
         self._latest: dict[tuple[str, bytes], Entry] = {}
+        self._decided: dict[str, DecidedChanges] = {}
         self._stage = _NEW
 
     def begin(self) -> None:
@@ -49,14 +70,55 @@ class TransactionChanges:
         self._entries += entries
         self._latest.update((entry_identity(entry), entry) for entry in entries)
 
+    def decided(self, structure: str, make: Callable[[], C]) -> C:
+        """The changes of a structure that are decided in the order of the log. `make` makes them at the first call."""
+        self.check_open()
+        made: C = self._decided.setdefault(structure, make())  # type: ignore[assignment]  # one structure, one kind
+        return made
+
     def last_change(self, identity: tuple[str, bytes]) -> Entry | None:
         """The last change of an identity in this block, None if it has none."""
         return self._latest.get(identity)
 
-    def end(self, *, raised: bool) -> list[Entry]:
-        """Leave the block. Returns the entries to commit: none if the block raised."""
-        entries, self._entries, self._latest, self._stage = self._entries, [], {}, _OVER
-        return [] if raised else entries
+    def end(self, *, raised: bool) -> PendingCommit:
+        """Leave the block. Returns what to commit: nothing if the block raised."""
+        pending = PendingCommit(self._entries, list(self._decided.values()))
+        self._entries, self._latest, self._decided, self._stage = [], {}, {}, _OVER
+        if raised:
+            pending.give_back()
+            return PendingCommit([], [])
+        return pending
+
+
+class PendingCommit:
+    """The changes of a block on their way to the log. `entries` are those that were written, in the end."""
+
+    def __init__(self, entries: list[Entry], decided: list[DecidedChanges]) -> None:
+        self.entries = entries
+        self._decided = decided
+
+    def submission(self, business: Business, future: Completion, *, sync: bool = False) -> Submission | None:
+        """The transaction, None if there is nothing to write. `TooLarge` as `submission_of`."""
+        plain = _latest_of_each(self.entries)
+        if not self._decided:
+            return submission_of(business, plain, future, None, sync) if plain else None
+        room = [entry for one in self._decided for entry in one.room()]
+        size = checked_size(business, plain + room)
+        return Submission(plain, size, future, self._decide, sync) if plain or room else None
+
+    @property
+    def timestamp(self) -> int:
+        """The timestamp of the transaction, once it is written; 0 if nothing was."""
+        return self.entries[0].timestamp if self.entries else 0
+
+    def give_back(self) -> None:
+        """The transaction was not written, or will not be: return what its block holds."""
+        for one in self._decided:
+            one.give_back()
+
+    def _decide(self, group: GroupView) -> list[Entry]:
+        self.entries = _latest_of_each(self.entries) + [entry for one in self._decided for entry in one.decide(group)]
+        return self.entries
 
 
 class Transaction:
@@ -78,9 +140,17 @@ class Transaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Commit, unless the block raised. Then set `timestamp`."""
-        entries = self.changes.end(raised=kind is not None)
-        if entries:
-            self.timestamp = commit(self._business, entries)
+        pending = self.changes.end(raised=kind is not None)
+        try:
+            waiter = Waiter()
+            submission = pending.submission(self._business, waiter)
+            if submission is not None:
+                self._business.submit(submission, waits=True)
+                waiter.result()
+                self.timestamp = pending.timestamp
+        except Exception:
+            pending.give_back()
+            raise
 
 
 def commit(business: Business, entries: list[Entry], *, sync: bool = False) -> int:
@@ -100,6 +170,11 @@ def submission_of(
     """
     if len(entries) > 1:
         entries = _latest_of_each(entries)
+    return Submission(entries, checked_size(business, entries), future, decide, sync)
+
+
+def checked_size(business: Business, entries: list[Entry]) -> int:
+    """The bytes of a transaction of these entries. `TooLarge` if they are more than `overflow_bytes`."""
     size = size_of(entries)
     if size > business.overflow_bytes:
         raise TooLarge(
@@ -107,7 +182,7 @@ def submission_of(
             f" (limit: {business.overflow_bytes} bytes); nothing was written.",
             hint="Split it into smaller ones, or keep large values elsewhere and store where they are.",
         )
-    return Submission(entries, size, future, decide, sync)
+    return size
 
 
 def _latest_of_each(entries: list[Entry]) -> list[Entry]:

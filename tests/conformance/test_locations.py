@@ -252,7 +252,7 @@ def test_large_reads_come_in_pages(written: Written, monkeypatch: pytest.MonkeyP
             large[number] = bytes([number]) * (1 << 20)
         assert [value[0] for value in large.values()] == list(range(20))
         monkeypatch.setattr(ClusterBusiness, "_ask", counted)
-        logged = ClusterMaps(store).business("large", logged=True)
+        logged = ClusterMaps(store).read_business("large", logged=True)
         assert [entry.value[0] for entry in logged.entries()] == list(range(20))
         assert len(pages) == 3
         assert max(pages) <= requests.PAGE_BYTES + (1 << 20)

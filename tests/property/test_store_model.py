@@ -172,7 +172,7 @@ def every_reader(root: Path, archive: Path, clock: FakeClock) -> dict[str, dict[
     """What each reader of a store shows."""
     options = make_options(root, archive=archive, clock=clock)
     store = ReadOnlyStore(options)
-    business = store.business("b")
+    business = store.read_business("b")
     tables = store.sql("SELECT key, raw FROM b").to_pylist()
     shown = {
         "map": dict(store.map("b")),

@@ -95,7 +95,7 @@ def past_of_objects(root: str, objects: int) -> float:
     archive = open_objects(root)
     fill(archive, place, objects, OBJECT_ROWS)
     reader = ArchiveReader(archive, place.namespace, place.cluster, None)
-    return median_ms(lambda: reader.business("bench").history("str", first_key().encode()), 1)
+    return median_ms(lambda: reader.read_business("bench").history("str", first_key().encode()), 1)
 
 
 def median_ms(ask: Callable[[], list[kvwal.DataEntry]], least: int) -> float:

@@ -99,7 +99,7 @@ def show_timestamp(timestamp: int, json: bool) -> None:
 def get(selection: StoreSelection, key: EntryKey, at: At = None, json: Json = False) -> None:
     """Print the value of a key: text as it is, anything else as JSON. Exit code 1 if the key is absent."""
     with selection.reader(at) as store:
-        entry = store.business(key.business, logged=json).find(*key.identity())
+        entry = store.read_business(key.business, logged=json).find(*key.identity())
     if entry is None:
         then = "" if at is None else f" at {moment_text(parse_moment(at))}"
         show.note(f"kvwal: {key.business} {'had' if then else 'has'} no {key.key!r}{then}.")
@@ -113,7 +113,7 @@ def get(selection: StoreSelection, key: EntryKey, at: At = None, json: Json = Fa
 def history(selection: StoreSelection, key: EntryKey, json: Json = False) -> None:
     """Print every change of a key that log and archive hold, newest first. Exit code 1 if there is none."""
     with selection.reader() as store:
-        entries = store.business(key.business).history(*key.identity())
+        entries = store.read_business(key.business).history(*key.identity())
     if not entries:
         show.note(f"kvwal: {key.business} never had {key.key!r}.")
         raise typer.Exit(ABSENT)
@@ -152,7 +152,7 @@ def scanned(
     """Each entry with its namespace: keys of every class without a prefix, text keys only with a prefix."""
     for namespace in selection.namespaces(business):
         with replace(selection, namespace=namespace).reader(at) as store:
-            for entry in keys.read(store.business(business), prefix):
+            for entry in keys.read(store.read_business(business), prefix):
                 yield namespace, entry
 
 

@@ -42,7 +42,7 @@ def _keys(
     if size is not None and size > COUNTED_BYTES:
         return None
     try:
-        return store.business(name).count()
+        return store.read_business(name).count()
     except (KvwalError, PermissionError) as error:
         refused.append(error)
         return None

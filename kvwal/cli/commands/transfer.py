@@ -47,7 +47,7 @@ def export(
     if folder is not None:
         folder.logs(business)
     with selection.reader(at) as store:
-        lines = (exported(entry) for entry in keys.read(store.business(business, logged=True)))
+        lines = (exported(entry) for entry in keys.read(store.read_business(business, logged=True)))
         if file is None or str(file) == STANDARD_OUTPUT:
             show.json_lines(lines)
         else:

@@ -40,7 +40,7 @@ def ttl(
     if set_ is not None or never:
         _touch(selection, key, set_, never, accept_clock)
     with selection.reader() as store:
-        entry = store.business(key.business, logged=True).find(*key.identity())
+        entry = store.read_business(key.business, logged=True).find(*key.identity())
     if entry is None:
         raise _absent(key)
     if not entry.expires:

@@ -110,7 +110,7 @@ def _application(records: RecordReader, wanted: str) -> RecordedApplication:
 
 def records_of(store: LocationReader) -> RecordReader:
     """The reader of the records of an open location."""
-    business = store.business(BUSINESS)
+    business = store.read_business(BUSINESS)
     if isinstance(business, ReadOnlyBusiness):
         return reader_of(business)
     if isinstance(store, ClusterMaps):

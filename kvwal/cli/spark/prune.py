@@ -102,4 +102,4 @@ def _recorded(selection: LogSelection) -> ReadOnlyBusiness:
             raise ConfigError(
                 f"No Spark application was recorded under {selection.root}.", hint="See `kvwal jobs --help`."
             )
-        return store.business(log_reader.BUSINESS)
+        return store.read_business(log_reader.BUSINESS)

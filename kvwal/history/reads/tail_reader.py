@@ -18,7 +18,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from kvwal.entry import Decode, Entry, entry_identity, is_live
 from kvwal.errors import ArchiveGap, CorruptLog
-from kvwal.key_class import DROPPED
+from kvwal.key_class import DROPPED, OWN_MAP
 from kvwal.log.files.chain import check_belongs, link_problem
 from kvwal.log.files.format import SnapshotHeader
 from kvwal.log.files.names import LogFile, log_folder
@@ -231,11 +231,10 @@ def open_range(
     return _read_again(disk, folder, lambda: reader.range(low, high, part, opened))
 
 
-def merged_entries(disk: Disk, root: Path, places: Iterable[Place]) -> dict[Identity, Entry]:
-    """The latest entry of every key of a map over the logs of several nodes: see `merged_latest`."""
-    return merged_latest(
-        (place.node, latest_entries(disk, root, place)) for place in sorted(places, key=attrgetter("node"))
-    )
+def merged_entries(disk: Disk, root: Path, places: Iterable[Place], structure: str = OWN_MAP) -> dict[Identity, Entry]:
+    """The latest entry of every key of a structure over the logs of several nodes: see `merged_latest`."""
+    in_order = sorted(places, key=attrgetter("node"))
+    return merged_latest(((place.node, latest_entries(disk, root, place)) for place in in_order), structure)
 
 
 def latest_of(disk: Disk, root: Path, places: Iterable[Place], identity: Identity, now_ms: int) -> Entry | None:

@@ -12,6 +12,7 @@ from kvwal.history.reads.entry_rows import each_once, entries_of, to_table
 from kvwal.history.reads.map_rows import map_rows
 from kvwal.history.reads.tail_reader import Identity, LatestOfEach, OfIdentity, Reading, S, read_log
 from kvwal.hlc import to_text
+from kvwal.key_class import OWN_MAP
 from kvwal.ports.disk import Disk
 from kvwal.structures.destroyed import merged_latest
 from kvwal.structures.guards import guards_alone
@@ -77,19 +78,19 @@ class Timeline:
         first = self._first_place()
         return lost_tails(self._objects, first.namespace, first.cluster, first.business, self._nodes())
 
-    def as_of(self, timestamp: int) -> MapState:
-        """The state after all entries at or before `timestamp`.
+    def as_of(self, timestamp: int, structure: str = OWN_MAP) -> MapState:
+        """The latest entries of a structure, after all changes at or before `timestamp`.
 
         Its clock is fixed at `timestamp`, so expiry is judged at that time.
         """
         readings = [(place, self._read(place, lambda: LatestOfEach(timestamp))) for place in self._places]
         if self._objects is not None:
             tails = [(place.node, to_table(reading.sink.rows)) for place, reading in readings]
-            return self._merged(self._objects, tails, timestamp)
+            return self._merged(self._objects, tails, timestamp, structure)
         for place, reading in readings:
             _check_reaches(place, reading, timestamp)
         latest = [(place.node, reading.sink.entries) for place, reading in readings]
-        return to_state(merged_latest(latest).values(), _stopped_clock(timestamp))
+        return to_state(merged_latest(latest, structure).values(), _stopped_clock(timestamp))
 
     def logged_as_of(self, timestamp: int) -> list[Entry]:
         """The latest entry of each key at or before `timestamp`, without deletes, for a timeline of one log.
@@ -114,14 +115,14 @@ class Timeline:
         reading = read_log(self._disk, self._root, place, sink, archived=lambda log_id: archived, until=self._until)
         return to_table(reading.sink.rows)
 
-    def _merged(self, objects: Objects, tails: view.Tails, timestamp: int) -> MapState:
+    def _merged(self, objects: Objects, tails: view.Tails, timestamp: int, structure: str) -> MapState:
         """The state at `timestamp` of the archive and these tails. It is built one batch at a time."""
         first, nodes = self._first_place(), self._nodes()
         where = (first.namespace, first.cluster, first.business)
 
         def merge() -> MapState:
             state = MapState(guards_alone(_stopped_clock(timestamp)))
-            for batch in map_rows(objects, where, nodes=nodes, tails=tails, at=timestamp):
+            for batch in map_rows(objects, where, nodes=nodes, tails=tails, at=timestamp, structure=structure):
                 state.apply(list(entries_of(batch)))
             return state
 

@@ -25,7 +25,7 @@ def stored_rows(
     Raises ConfigError, ClusterUnreachable and the errors of a store that cannot be read.
     """
     with open_reader(parse_location(OS_DISK, store), Names(namespace, cluster)) as location:
-        reader = location.business(business, logged=True)
+        reader = location.read_business(business, logged=True)
         if list(ranges) == [KeyRange()]:
             entries = reader.entries()
         else:

@@ -193,7 +193,7 @@ def _copy_records(where: RecorderRoot, prefix: str, store: Store) -> None:
     records = store.map(BUSINESS)
     copied: dict[Any, Any] = {}
     with open_reader(FolderLocation(where.root), Names(where.namespace, where.cluster, archive=None)) as reader:
-        for entry in reader.business(BUSINESS).entries(prefix):
+        for entry in reader.read_business(BUSINESS).entries(prefix):
             copied[registry.decode_key(entry.key, entry.key_class)] = registry.decode(entry.value, entry.value_class)
             if len(copied) >= _COPIED:
                 records.put_many(copied)

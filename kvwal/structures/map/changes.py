@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import timedelta
 from enum import Enum
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
+from kvwal.codecs import Codecs
 from kvwal.entry import Entry, make_entry
-from kvwal.errors import CodecError, ConfigError
+from kvwal.errors import ConfigError
 from kvwal.log.submission import Completion, ConditionalSubmission, Decide, GroupView, cut, size_of
 from kvwal.structures.business import Business
+from kvwal.structures.time_to_live import TimeToLive, expiry_of
 from kvwal.structures.transaction import submission_of
 
 _SEVERAL_ENCODINGS = ("json", "float")
@@ -18,9 +19,6 @@ _SEVERAL_ENCODINGS = ("json", "float")
 _DELETES = 5_000
 _DELETES_BYTES = 1 << 20
 """Limits of one transaction when many keys are deleted. A transaction is one group commit, and other writes wait for it."""
-_MOST_TTL = 1000 * 365 * 86400.0
-TimeToLive: TypeAlias = float | timedelta
-"""A time to live: seconds, or a `timedelta`."""
 
 
 class Absence(Enum):
@@ -39,9 +37,10 @@ OnDelete = Callable[[Entry], None]
 class EntryBuilder:
     """Builds the changes of a map. Every method raises `CodecError` before anything is submitted."""
 
-    def __init__(self, business: Business) -> None:
+    def __init__(self, business: Business, codecs: Codecs | None = None) -> None:
+        """`codecs` are those of a named map (`kvwal.structures.map.named`), else those of the business."""
         self._business = business
-        self.codecs = business.codecs
+        self.codecs = codecs or business.codecs
 
     def put(self, key: Any, value: Any, ttl: TimeToLive | None = None) -> list[Entry]:
         """A put, which expires after `ttl` (None: never)."""
@@ -141,13 +140,8 @@ class EntryBuilder:
 
         return ConditionalSubmission([stored], size_of([stored]), future, decide, [identity])
 
-    def _end(self, ttl: Any) -> int:
-        seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
-        if not (isinstance(seconds, int | float) and type(seconds) is not bool and 0 < seconds <= _MOST_TTL):
-            raise CodecError(
-                f"ttl={ttl!r} must be a number of seconds above 0 and below a thousand years, or a timedelta of that length."
-            )
-        return self._business.now_ms() + max(1, round(seconds * 1000))
+    def _end(self, ttl: TimeToLive) -> int:
+        return expiry_of(ttl, self._business.now_ms())
 
     def _if_there(self, delete: Entry, on_delete: OnDelete) -> tuple[list[Entry], Decide]:
         def decide(group: GroupView) -> list[Entry]:

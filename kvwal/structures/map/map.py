@@ -15,11 +15,12 @@ from kvwal.log.waiter import Waiter
 from kvwal.ports.boundary import CommitFuture
 from kvwal.structures.business import Business
 from kvwal.structures.handle import Handle
-from kvwal.structures.map.changes import EntryBuilder, TimeToLive
+from kvwal.structures.map.changes import EntryBuilder
 from kvwal.structures.map.reads import MapReads, seconds_left
 from kvwal.structures.map.transaction import MapInTransaction
+from kvwal.structures.time_to_live import TimeToLive
 from kvwal.structures.transaction import Transaction as BusinessTransaction
-from kvwal.structures.transaction import commit, submission_of
+from kvwal.structures.transaction import TransactionChanges, commit, submission_of
 from kvwal.structures.watch import Watch, parse_start
 
 _MISSING = object()
@@ -233,16 +234,14 @@ class Map(Handle, MapReads, MutableMapping[Any, Any]):
         return bool(waiter.result())
 
 
-class Transaction(BusinessTransaction, MapInTransaction):
-    """A transaction of one map: after any crash all of its changes are there, or none. `timestamp` is 0 until it is committed.
+class MapOfTransaction(MapInTransaction):
+    """A map in the block of a transaction. A read shows what the block has put, and else what the map has at that moment.
 
-    Used by one thread, for one `with` block. If the block raises, nothing is written. A read in the block shows what the block
-    has put, and else what the map has at that moment. It locks nothing: changes that depend on what was read need `commit_if`.
+    It locks nothing: changes that depend on what was read need `commit_if`.
     """
 
-    def __init__(self, target: Map) -> None:
-        BusinessTransaction.__init__(self, target._business)
-        MapInTransaction.__init__(self, self.changes)
+    def __init__(self, changes: TransactionChanges, target: Map) -> None:
+        super().__init__(changes)
         self._map = target
 
     def __getitem__(self, key: Any) -> Any:
@@ -262,6 +261,17 @@ class Transaction(BusinessTransaction, MapInTransaction):
 
     def _changes(self) -> EntryBuilder:
         return self._map._changes
+
+
+class Transaction(BusinessTransaction, MapOfTransaction):
+    """A transaction of one map: after any crash all of its changes are there, or none. `timestamp` is 0 until it is committed.
+
+    Used by one thread, for one `with` block. If the block raises, nothing is written.
+    """
+
+    def __init__(self, target: Map) -> None:
+        BusinessTransaction.__init__(self, target._business)
+        MapOfTransaction.__init__(self, self.changes, target)
 
 
 def submit_entries(target: Map, entries: list[Entry]) -> Future[int]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kvwal.entry import Entry
-from kvwal.structures.map.changes import EntryBuilder, TimeToLive
+from kvwal.structures.map.changes import EntryBuilder
+from kvwal.structures.time_to_live import TimeToLive
 from kvwal.structures.transaction import TransactionChanges
 
 

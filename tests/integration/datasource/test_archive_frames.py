@@ -118,7 +118,8 @@ def test_five_ways_give_the_same_latest_rows(
     kvwal.restore(url, folder / "root", namespace=NAMES["namespace"], cluster=NAMES["cluster"])
     with open_reader(FolderLocation(folder / "root"), Names(NAMES["namespace"], NAMES["cluster"])) as store:
         restored = [
-            (entry.key_class, entry.key, entry.value_class, entry.value) for entry in store.business("jobs").entries()
+            (entry.key_class, entry.key, entry.value_class, entry.value)
+            for entry in store.read_business("jobs").entries()
         ]
     assert sorted(restored) == sorted((row.key_class, row.key, row.value_class, row.value) for row in plain)
 
@@ -242,7 +243,7 @@ def assert_restored_into(spark: SparkSession, address: str, folder: Path) -> Non
         assert store.map("jobs")["old"] == {"n": 8}
         more = dict(store.map("more").items())
         assert more == {**{number: f"value {number}" for number in range(1, 500)}, "later": [1.5]}
-        (entry,) = ClusterMaps(store).business("more", logged=True).entries("later")
+        (entry,) = ClusterMaps(store).read_business("more", logged=True).entries("later")
         assert 3_000_000 < entry.expires - time.time() * 1000 <= 3_600_000
 
 

@@ -57,7 +57,9 @@ def maintain(what: str, whom: str, folder: Path) -> int:
 def restored(folder: Path) -> list[tuple[str, bytes, bytes]]:
     """The live entries of the restored store."""
     with open_reader(FolderLocation(folder / "root"), Names(PLACE.namespace, PLACE.cluster)) as store:
-        return sorted((entry.key_class, entry.key, entry.value) for entry in store.business(PLACE.business).entries())
+        return sorted(
+            (entry.key_class, entry.key, entry.value) for entry in store.read_business(PLACE.business).entries()
+        )
 
 
 @pytest.mark.long

@@ -95,16 +95,16 @@ def right_or_refused(read: Callable[[], object], wanted: object, url: str) -> bo
 
 def check_reads(archive: Archive, name: str, fault: str) -> None:
     """Scans and histories of the archive while its answers are wrong, by a location and by a member."""
-    sound = archive.reader(archive.server.endpoint).business(name)
+    sound = archive.reader(archive.server.endpoint).read_business(name)
     wanted = contents(sound)
     key = min(wanted)
     changes = [entry.timestamp for entry in past(sound, key)]
     through = archive.reader(archive.proxy.url)
     with kvwal.connect(archive.members.addresses, cluster=CLUSTER) as store:
         reads: list[tuple[Callable[[], object], object]] = [
-            (lambda: contents(through.business(name)), wanted),
-            (lambda: [entry.timestamp for entry in past(through.business(name), key)], changes),
-            (lambda: through.business(name).count(), len(wanted)),
+            (lambda: contents(through.read_business(name)), wanted),
+            (lambda: [entry.timestamp for entry in past(through.read_business(name), key)], changes),
+            (lambda: through.read_business(name).count(), len(wanted)),
             (lambda: [entry.timestamp for entry in store.map(name).history(key)], changes),
         ]
         archive.proxy.choose = in_bursts(fault, BURST_OF_READS, BETWEEN_READS)

@@ -50,9 +50,9 @@ def check_archive(objects: Objects, cluster: Cluster, writers: Writers, name: st
     archive = ArchiveReader(objects, "default", CLUSTER, None)
     with kvwal.connect(cluster.addresses, cluster=CLUSTER) as store:
         for business in (name, checked):
-            differing = set(contents(archive.business(business)).items()) ^ set(store.map(business).items())
+            differing = set(contents(archive.read_business(business)).items()) ^ set(store.map(business).items())
             assert not differing, f"{business}: {sorted(differing, key=str)[:10]}"
-    reader = archive.business(name)
+    reader = archive.read_business(name)
     kept = {
         key: {registry.decode(entry.value, entry.value_class) for entry in past(reader, key) if not entry.deleted}
         for key in writers.acknowledged

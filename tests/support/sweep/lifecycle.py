@@ -17,6 +17,7 @@ from typing import Any
 import kvwal
 from kvwal.ports.processes import Child
 from kvwal.store.sync import WritableStore
+from kvwal.structures.facade import BusinessTransaction, Structures
 from kvwal_archive.errors import ArchiveError
 from kvwal_archive.maintenance import compaction as rewrite
 from kvwal_archive.objects import open_objects
@@ -34,6 +35,11 @@ LARGE = 17_000
 """Four of them, as one stage writes, are more than a segment: it rotates because it is full."""
 FAR_MS = 1 << 46
 """A moment at which everything is old enough to be rewritten, and to go."""
+QUEUED = "key"
+"""Its value is also put into a queue, with each change."""
+WAITING, FINISHED = "waiting", "finished"
+HELD = 2
+"""How many items stay in a queue."""
 Model = dict[str, Any]
 Changes = dict[str, Any]
 """One transaction: what it puts, and, as None, what it deletes."""
@@ -54,9 +60,22 @@ def transactions(generation: int, stage: int) -> Iterator[Changes]:
 
 
 def apply(model: Model, changes: Changes) -> Model:
-    """The model after a transaction."""
+    """The model after a transaction. One that changes "key" moves an item from queue to queue, too: see `Life._move`."""
     after = {**model, **changes}
+    if QUEUED in changes:
+        todo, done = model.get(WAITING, []), model.get(FINISHED, [])
+        after[WAITING] = [*todo, changes[QUEUED]]
+        if len(todo) >= HELD:
+            after[WAITING] = after[WAITING][1:]
+            after[FINISHED] = [*done[len(done) >= HELD :], todo[0]]
     return {key: value for key, value in after.items() if value is not None}
+
+
+def held_by(store: kvwal.Store) -> Model:
+    """What the map and the queues of an open store hold."""
+    b = store.business("b")
+    queues = {name: list(b.queue(name).browse()) for name in (WAITING, FINISHED)}
+    return dict(b.map()) | {name: items for name, items in queues.items() if items}
 
 
 class Life:
@@ -105,7 +124,7 @@ class Life:
         if self._was_lost():
             self._take_over()
         with self._open() as store:
-            return dict(store.map("b"))
+            return held_by(store)
 
     @contextmanager
     def _open(self) -> Iterator[WritableStore]:
@@ -117,16 +136,27 @@ class Life:
 
     def _write(self, store: WritableStore, stage: int) -> None:
         self._tell("write")
-        b = store.map("b")
+        business = store.business("b")
         for changes in transactions(self._generation, stage):
             self._tell("begin")
-            with b.transaction() as writing:
+            with business.transaction() as t:
+                writing = t.map()
                 for key, value in changes.items():
                     if value is None:
                         del writing[key]
                     else:
                         writing[key] = value
+                if QUEUED in changes:
+                    self._move(business, t, changes[QUEUED])
             self._tell("done")
+
+    def _move(self, business: Structures, t: BusinessTransaction, value: str | None) -> None:
+        """Put a value into one queue, and once that holds some take its first into the other one, which holds as many."""
+        if len(business.queue(WAITING)) >= HELD:
+            if len(business.queue(FINISHED)) >= HELD:
+                t.queue(FINISHED).take(timeout=0)
+            t.queue(FINISHED).put(t.queue(WAITING).take(timeout=0))
+        t.queue(WAITING).put(value)
 
     def _ask(self, stage: str, job: Callable[[], None]) -> None:
         """A job of the archiver's process; should that die over it, once more, as the hint says."""
@@ -151,7 +181,7 @@ class Life:
         self._tell("restore")
         kvwal.restore(self.archive, self._fresh)
         with kvwal.open(self._fresh, archive=None) as restored, kvwal.open(self.root, read_only=True) as store:
-            assert dict(restored.map("b")) == dict(store.map("b"))
+            assert held_by(restored) == held_by(store)
 
     def _lose(self) -> None:
         """The disk is gone, unless that fails. What it held is kept aside: a rename, so that a kill sees it whole or gone."""

@@ -25,7 +25,7 @@ PREFIXES = ["a", "k", "key-1", "key-99", "z", "ÿ"]
 def under(root: Path, prefix: str) -> list[DataEntry]:
     with kvwal.open(root, read_only=True) as store:
         assert isinstance(store, ReadOnlyStore)
-        return list(store.business("jobs").entries(prefix))
+        return list(store.read_business("jobs").entries(prefix))
 
 
 def in_the_map(root: Path, prefix: str) -> list[DataEntry]:
@@ -86,7 +86,7 @@ def test_a_range_shows_one_moment_though_a_checkpoint_replaces_its_files(
         for number in range(2_500, 2_600):
             jobs.put(f"key-{number:04d}", number, ttl=10)
         store.checkpoint()
-        entries = ReadOnlyStore(options).business("jobs").entries("key-")
+        entries = ReadOnlyStore(options).read_business("jobs").entries("key-")
         found = [next(entries) for _ in range(1_500)]
         before = set((tmp_path / "default/local/jobs/local").glob("*.snapshot"))
         clock.ms += 20_000

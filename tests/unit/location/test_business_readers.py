@@ -67,20 +67,20 @@ READS: dict[str, Callable[[BusinessReader], Any]] = {
 @pytest.mark.parametrize("read", READS)
 def test_every_reader_of_a_business_gives_the_same_answer(root: Path, reader: LocationReader, read: str) -> None:
     with open_reader(FolderLocation(root), Names()) as files:
-        expected = READS[read](files.business("jobs"))
+        expected = READS[read](files.read_business("jobs"))
     assert expected
-    assert READS[read](reader.business("jobs", logged=True)) == expected
+    assert READS[read](reader.read_business("jobs", logged=True)) == expected
 
 
 def test_a_business_that_is_not_there_is_refused_when_it_is_asked_for(reader: LocationReader) -> None:
     with pytest.raises(kvwal.ConfigError, match=r"no map 'jobz' \(there are: jobs, empty\)"):
-        reader.business("jobz")
+        reader.read_business("jobz")
 
 
 def test_a_moment_is_one_in_every_answer(root: Path) -> None:
     with open_reader(FolderLocation(root), Names()) as files:
-        first = files.business("jobs").history("str", b"gone")[-1].timestamp
-        then = MomentReader(files, first, lambda name: None).business("jobs")
+        first = files.read_business("jobs").history("str", b"gone")[-1].timestamp
+        then = MomentReader(files, first, lambda name: None).read_business("jobs")
         assert {entry.timestamp <= first for entry in (*then.entries(), *then.history("str", b"gone"))} == {True}
         assert [entry.public() for entry in then.as_of(LATER).all_ordered()] == list(then.entries())
 
@@ -88,7 +88,7 @@ def test_a_moment_is_one_in_every_answer(root: Path) -> None:
 def test_a_business_that_was_empty_is_told_once(root: Path) -> None:
     told: list[str] = []
     with open_reader(FolderLocation(root), Names()) as files:
-        empty = MomentReader(files, LATER, told.append).business("empty")
+        empty = MomentReader(files, LATER, told.append).read_business("empty")
         assert (empty.find("str", b"key"), empty.count(), told) == (None, 0, [])
         found: list[DataEntry] = [
             *empty.entries(),

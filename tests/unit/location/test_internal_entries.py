@@ -138,20 +138,20 @@ def typed(root: Path) -> dict[Any, Any]:
 
 def found(where: Path) -> dict[Any, Any]:
     """Key by key."""
-    reader = opened(where).business("jobs")
+    reader = opened(where).read_business("jobs")
     identities = [("str", b"a"), ("str", b"b"), ("str", b"c"), ("str", b"d"), ("str", b"gone"), ("int", b"\x81\x07")]
     entries = [reader.find(*identity) for identity in identities]
     return decoded(entry for entry in entries if entry is not None)
 
 
 def by_prefix(where: Path) -> dict[Any, Any]:
-    reader = opened(where).business("jobs")
+    reader = opened(where).read_business("jobs")
     parts = [list(reader.entries(prefix)) for prefix in ("a", "b", "c", "d", "g")]
     return decoded(entry for part in parts for entry in part) | {7: "int"}
 
 
 def by_spans(where: Path) -> dict[Any, Any]:
-    spans = opened(where).business("jobs").spans([(b"a", b"c"), (b"c", b"z")])
+    spans = opened(where).read_business("jobs").spans([(b"a", b"c"), (b"c", b"z")])
     return decoded(spans) | {7: "int"}
 
 
@@ -180,10 +180,10 @@ FACES: dict[str, Callable[[Path], dict[Any, Any]]] = {
     "typed tables": typed,
     "find": found,
     "prefix": by_prefix,
-    "entries": lambda root: decoded(opened(root).business("jobs").entries()),
-    "archive entries": lambda root: decoded(opened(root / "_archive").business("jobs").entries()),
+    "entries": lambda root: decoded(opened(root).read_business("jobs").entries()),
+    "archive entries": lambda root: decoded(opened(root / "_archive").read_business("jobs").entries()),
     "archive spans": lambda root: by_spans(root / "_archive"),
-    "archive at": lambda root: decoded(opened(root / "_archive").business("jobs").as_of(2**62).all_ordered()),
+    "archive at": lambda root: decoded(opened(root / "_archive").read_business("jobs").as_of(2**62).all_ordered()),
     "spans": by_spans,
     "archive find": lambda root: found(root / "_archive"),
     "archive prefix": lambda root: by_prefix(root / "_archive"),
@@ -220,7 +220,7 @@ def test_a_moment_before_the_destruction_shows_what_the_map_held(one: Written) -
 
 def test_the_history_of_a_key_goes_back_beyond_the_destruction(two: Written) -> None:
     for where in (two.root, two.root / "_archive"):
-        values = [entry.value for entry in opened(where).business("jobs").history("str", b"gone")]
+        values = [entry.value for entry in opened(where).read_business("jobs").history("str", b"gone")]
         assert [registry.decode(value, "int") for value in values] == [5, 1]
 
 
@@ -254,11 +254,11 @@ def test_the_mark_of_a_member_that_was_away_voids_its_own_entries(tmp_path: Path
     with kvwal.open(tmp_path, node="y", archive=None) as store:
         store.map("jobs").put("d", 4)
     assert Ended(last, last).mark().key == AWAY
-    for read in (read_only, lambda root: decoded(opened(root).business("jobs").entries()), at_now_without_archive):
+    for read in (read_only, lambda root: decoded(opened(root).read_business("jobs").entries()), at_now_without_archive):
         assert read(tmp_path) == {"b": 2, "d": 4}
 
 
 def test_ranges_of_a_location_leave_out_other_structures(one: Written) -> None:
     everything = KeyRange()
     assert everything.low < (DROPPED, b"") < everything.high
-    assert decoded(opened(one.root).business("jobs").select(lambda key, key_class: True)) == LATEST
+    assert decoded(opened(one.root).read_business("jobs").select(lambda key, key_class: True)) == LATEST

@@ -45,7 +45,7 @@ def write(root: Path, node: str = "local", *, first: int = 0, with_index: bool =
 def read(root: Path, ask: Callable[[RecordReader], Any]) -> Any:
     with kvwal.open(root, read_only=True) as store:
         assert isinstance(store, ReadOnlyStore)
-        return ask(reader_of(store.business("spark")))
+        return ask(reader_of(store.read_business("spark")))
 
 
 def scan(root: Path) -> dict[str, Any]:
@@ -223,7 +223,7 @@ def test_a_reader_of_the_index_reads_what_the_store_has_at_its_first_question(tm
     write(tmp_path)
     with kvwal.open(tmp_path, read_only=True) as store:
         assert isinstance(store, ReadOnlyStore)
-        records = IndexedReader(store.business("spark"))
+        records = IndexedReader(store.read_business("spark"))
         assert len(queries.applications(records)) == 3
         write(tmp_path, "other", first=3)
         assert len(queries.applications(records)) == 3

@@ -1,0 +1,110 @@
+"""Changes of a queue as submissions: puts get their positions, and takes their items, in the order of the log. No I/O.
+
+A take hands its items out in memory when the log writer decides on it, so no other take gets them. It is over when the deletes
+of the items are durable. If it fails, `give_back` returns the items to their places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kvwal.entry import Entry, make_entry
+from kvwal.errors import ConfigError
+from kvwal.log.submission import ENTRY_BYTES, Completion, GroupView, Submission
+from kvwal.structures.business import LocalBusiness
+from kvwal.structures.queue.positions import ITEM_KEY_BYTES, checked_priority, item_class, queue_structure
+from kvwal.structures.queue.state import QueueState, Reservation
+from kvwal.structures.time_to_live import TimeToLive, expiry_of
+from kvwal.structures.transaction import checked_size
+
+MOST_TAKEN = 10_000
+"""The most items of one take: their deletes are one transaction, and other writes wait for it."""
+_ROOM_KEY = bytes(ITEM_KEY_BYTES)
+
+
+class QueueChanges:
+    """Builds the submissions of one queue. Every method raises `CodecError` and `ConfigError` before anything is submitted."""
+
+    def __init__(self, business: LocalBusiness, name: str) -> None:
+        self.structure = queue_structure(name)
+        self.key_class = item_class(self.structure)
+        self.business = business
+
+    @property
+    def state(self) -> QueueState:
+        """The queue in memory."""
+        state: QueueState = self.business.state_of(self.structure)
+        return state
+
+    def entries(self, items: Iterable[Any], priority: int, ttl: TimeToLive | None) -> list[Entry]:
+        """Items as entries whose keys are not known yet."""
+        checked_priority(priority)
+        expires = 0 if ttl is None else expiry_of(ttl, self.business.now_ms())
+        values = [self.business.codecs.encode_value(item) for item in items]
+        return [make_entry(_ROOM_KEY, self.key_class, *value, False, 0, expires) for value in values]
+
+    def put(self, entries: list[Entry], priority: int, future: Completion, *, sync: bool = False) -> Submission:
+        """A put of all these entries, one after the other."""
+
+        def decide(group: GroupView) -> list[Entry]:
+            state: QueueState = group.state(self.structure)
+            return state.place(((priority, entry) for entry in entries), group.now_ms)
+
+        return Submission(entries, checked_size(self.business, entries), future, decide, sync)
+
+    def take(self, most: int, held: Reservation, future: Completion) -> Submission:
+        """A take of up to `most` items, which `held` has when it is over."""
+        most = checked_number(most)
+
+        def decide(group: GroupView) -> list[Entry]:
+            state: QueueState = group.state(self.structure)
+            return deletes_of(state.hand_out(most, held))
+
+        return Submission([], most * (ENTRY_BYTES + ITEM_KEY_BYTES), future, decide)
+
+    def hold(self, most: int, held: Reservation, future: Completion) -> Submission:
+        """As `take`, without the deletes: the items are in flight until they are deleted or given back."""
+        most = checked_number(most)
+
+        def decide(group: GroupView) -> list[Entry]:
+            state: QueueState = group.state(self.structure)
+            state.hand_out(most, held)
+            return []
+
+        return Submission([], ENTRY_BYTES, future, decide)
+
+
+class QueueBlock:
+    """The puts and takes of one queue in a transaction. See `kvwal.structures.transaction.DecidedChanges`."""
+
+    def __init__(self, state: QueueState, structure: str) -> None:
+        self._state = state
+        self._structure = structure
+        self.puts: list[tuple[int, Entry]] = []
+        self.held = Reservation()
+
+    def room(self) -> list[Entry]:
+        """See `DecidedChanges.room`."""
+        return [entry for _, entry in self.puts] + deletes_of(self.held.entries)
+
+    def decide(self, group: GroupView) -> list[Entry]:
+        """See `DecidedChanges.decide`."""
+        state: QueueState = group.state(self._structure)
+        return state.place(self.puts, group.now_ms) + deletes_of(self.held.entries)
+
+    def give_back(self) -> None:
+        """See `DecidedChanges.give_back`."""
+        self._state.give_back(self.held)
+
+
+def deletes_of(entries: Iterable[Entry]) -> list[Entry]:
+    """Deletes of these items."""
+    return [Entry(entry.key, entry.key_class, b"", "", True, 0) for entry in entries]
+
+
+def checked_number(most: int) -> int:
+    """How many items to take: `most`, at most `MOST_TAKEN`. Raises `ConfigError`."""
+    if type(most) is int and most > 0:
+        return min(most, MOST_TAKEN)
+    raise ConfigError(f"{most!r} must be a whole number above 0: how many items to take; none was taken.")

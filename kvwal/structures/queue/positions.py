@@ -1,0 +1,67 @@
+"""Positions of items: the key of an item is one number that orders a queue, by priority and then by the order of the puts.
+
+    number = (priority << 58) + position
+
+A position is a timestamp of the hybrid clock, or the one after the last item's where that is greater, so it grows from put to
+put, also after the queue was empty and after a restart. The number fits a signed integer of 64 bits until the year 2109.
+"""
+
+from __future__ import annotations
+
+from kvwal.entry import TIMESTAMP_SHIFT
+from kvwal.errors import ConfigError
+from kvwal.key_codecs import decode_int, encode_int
+from kvwal_archive.layout import check_name
+
+KIND = "queue"
+LOWEST, HIGHEST = -16, 15
+"""The priorities. An item of a smaller number is taken first."""
+ITEM_KEY_BYTES = 9
+"""The most bytes of an item's key."""
+_BITS = 58
+_OF_ITEMS = ":int"
+
+
+def queue_structure(name: str) -> str:
+    """The structure of the queue `name` of a business; that of its own queue if the name is empty. Raises `InvalidName`."""
+    return f"{KIND}/{check_name(KIND, name)}" if name else KIND
+
+
+def item_class(structure: str) -> str:
+    """The key class of the items of a queue."""
+    return f"{structure}{_OF_ITEMS}"
+
+
+def is_item(key_class: str) -> bool:
+    """Whether entries of this class, of a queue, are its items."""
+    return key_class.endswith(_OF_ITEMS)
+
+
+def checked_priority(priority: int) -> int:
+    """`priority`, if it is one. Raises `ConfigError`."""
+    if type(priority) is int and LOWEST <= priority <= HIGHEST:
+        return priority
+    raise ConfigError(
+        f"priority={priority!r} must be a whole number from {LOWEST} to {HIGHEST}; nothing was put.",
+        hint="An item of a smaller number is taken first; items without one have 0.",
+    )
+
+
+def first_position(last: int, now_ms: int) -> int:
+    """The position after `last`, at the time `now_ms` (unix ms)."""
+    return max(last + 1, now_ms << TIMESTAMP_SHIFT)
+
+
+def key_of(priority: int, position: int) -> bytes:
+    """The key of the item at a position."""
+    return encode_int((priority << _BITS) + position)
+
+
+def priority_of(key: bytes) -> int:
+    """The priority of an item."""
+    return decode_int(key) >> _BITS
+
+
+def position_of(key: bytes) -> int:
+    """The position of an item."""
+    return decode_int(key) & ((1 << _BITS) - 1)

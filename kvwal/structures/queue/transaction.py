@@ -1,0 +1,100 @@
+"""A queue in a transaction: what the block takes is in flight until its end, what it puts is there from its end on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from kvwal.codecs import Codecs
+from kvwal.entry import Entry, make_entry
+from kvwal.structures.business import LocalBusiness
+from kvwal.structures.queue.changes import QueueBlock, QueueChanges
+from kvwal.structures.queue.positions import priority_of
+from kvwal.structures.queue.state import QueueState, Reservation
+from kvwal.structures.queue.waiting import taken_by
+from kvwal.structures.time_to_live import TimeToLive
+from kvwal.structures.transaction import TransactionChanges
+
+
+class HoldingQueue(Protocol):
+    """The synchronous queue, as its transaction uses it."""
+
+    _business: LocalBusiness
+    _changes: QueueChanges
+    _state: QueueState
+
+    @property
+    def name(self) -> str:
+        """The name in messages."""
+        ...
+
+    def _hold(self, most: int, held: Reservation) -> None:
+        """Hand out up to `most` items."""
+        ...
+
+
+class QueuePuts:
+    """The puts of one queue in a block. Every call raises `TransactionClosed` outside the block."""
+
+    def __init__(self, changes: TransactionChanges, queue: QueueChanges) -> None:
+        self._block_changes = changes
+        self._queue_changes = queue
+
+    def put(self, item: Any, *, priority: int = 0, ttl: TimeToLive | None = None) -> None:
+        """Put an item, at the end of the block. A take of the same block does not get it."""
+        self.put_many([item], priority=priority, ttl=ttl)
+
+    def put_many(self, items: Iterable[Any], *, priority: int = 0, ttl: TimeToLive | None = None) -> None:
+        """Put items in their order, at the end of the block."""
+        block = self._block()
+        block.puts += [(priority, entry) for entry in self._queue_changes.entries(items, priority, ttl)]
+
+    def put_entries(self, entries: Iterable[Entry]) -> None:
+        """Put the values of items, with their priorities and times to live, at the end of the block."""
+        key_class = self._queue_changes.key_class
+        self._block().puts += [
+            (priority_of(e.key), make_entry(e.key, key_class, e.value, e.value_class, False, 0, e.expires))
+            for e in entries
+        ]
+
+    def _block(self) -> QueueBlock:
+        changes = self._queue_changes
+        return self._block_changes.decided(changes.structure, lambda: QueueBlock(changes.state, changes.structure))
+
+
+class QueueInTransaction(QueuePuts):
+    """The takes and puts of one queue in a block, on a thread."""
+
+    def __init__(self, changes: TransactionChanges, queue: HoldingQueue) -> None:
+        super().__init__(changes, queue._changes)
+        self._queue = queue
+
+    def take(self, timeout: float | None = None) -> Any:
+        """Take the first item: it is in flight until the end of the block. Waits, and raises `queue.Empty`, as `Queue.take`."""
+        [entry] = self._taken(1, timeout)
+        return self._codecs.decode(entry.value, entry.value_class)
+
+    def take_many(self, most: int, timeout: float | None = 0) -> list[Any]:
+        """Take up to `most` items, as `Queue.take_many`: they are in flight until the end of the block."""
+        from queue import Empty
+
+        try:
+            entries = self._taken(most, timeout)
+        except Empty:
+            return []
+        return [self._codecs.decode(entry.value, entry.value_class) for entry in entries]
+
+    def hold(self, most: int) -> list[Entry]:
+        """Take up to `most` items as they are stored, without a wait."""
+        held = self._block().held
+        before = len(held.entries)
+        self._queue._hold(most, held)
+        return held.entries[before:]
+
+    def _taken(self, most: int, timeout: float | None) -> list[Entry]:
+        queue = self._queue
+        return taken_by(queue._state, lambda: self.hold(most), timeout, queue._business.elapsed, queue.name)
+
+    @property
+    def _codecs(self) -> Codecs:
+        return self._queue._business.codecs
