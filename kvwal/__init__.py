@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from kvwal.store.sync import open_store as open
     from kvwal.structures.map.changes import ABSENT
     from kvwal.structures.map.map import Map
+    from kvwal.structures.queue.queue import Queue
 
     __version__: str
 
@@ -59,6 +60,7 @@ _MODULES = {
     "DataEntry": "kvwal.entry:DataEntry",
     "Interval": "kvwal.config:Interval",
     "Map": "kvwal.structures.map.map:Map",
+    "Queue": "kvwal.structures.queue.queue:Queue",
     "RestoreReport": "kvwal.history.restore.restore:RestoreReport",
     "Settings": "kvwal.config:Settings",
     "Store": "kvwal.store.sync:Store",
@@ -94,6 +96,7 @@ __all__ = [
     "NewerVersion",
     "NotRecovered",
     "Overloaded",
+    "Queue",
     "RestoreReport",
     "Settings",
     "StartFailed",

@@ -122,6 +122,20 @@ def puts_on_own_maps(folder: str, producers: int, value: int, seconds: float, wa
         return timed(operation, producers, seconds, warm_up)
 
 
+def queue(folder: str, producers: int, batch: int, value: int, seconds: float, warm_up: float) -> dict[str, float]:
+    """A queue of kvwal: each thread puts items in one transaction, and takes as many in the next one."""
+    values = Values(value)
+    with kvwal.open(folder, archive=None) as store:
+        target = store.queue("bench")
+
+        def operation(producer: int, turn: int) -> int:
+            target.put_many([values.at(turn * batch + number) for number in range(batch)])
+            target.take_many(batch)
+            return batch
+
+        return timed(operation, producers, seconds, warm_up)
+
+
 def tasks(folder: str, producers: int, value: int, seconds: float, warm_up: float) -> dict[str, float]:
     """kvwal.aio, with so many tasks that each wait for their own put."""
     return asyncio.run(_tasks(folder, producers, Values(value), seconds, warm_up))

@@ -46,6 +46,25 @@ final class Flume implements Peer {
         }
     }
 
+    @Override
+    public void take(int many) throws IOException {
+        Transaction transaction = channel.getTransaction();
+        transaction.begin();
+        try {
+            for (int taken = 0; taken < many; taken++) {
+                if (channel.take() == null) {
+                    throw new IOException("the channel is empty");
+                }
+            }
+            transaction.commit();
+        } catch (RuntimeException | IOException error) {
+            transaction.rollback();
+            throw error;
+        } finally {
+            transaction.close();
+        }
+    }
+
     /** The replay is done by the time the channel has started; here its events are only counted. */
     @Override
     public long recover() throws IOException {

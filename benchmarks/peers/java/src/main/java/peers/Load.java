@@ -20,6 +20,7 @@ final class Load {
     private final long count;
     private final int keys;
     private final boolean compacts;
+    private final boolean takes;
     private final byte[] pool;
     private final int size;
     private final AtomicLong entries = new AtomicLong();
@@ -37,6 +38,7 @@ final class Load {
         count = Long.parseLong(arguments.getOrDefault("count", "0"));
         keys = Integer.parseInt(arguments.getOrDefault("keys", "0"));
         compacts = arguments.containsKey("compact");
+        takes = arguments.containsKey("takes");
         size = Integer.parseInt(arguments.getOrDefault("value", "100"));
         pool = new byte[size + (1 << 20)];
         new Random(1).nextBytes(pool);
@@ -94,6 +96,9 @@ final class Load {
                 List<Entry> transaction = entries(producer, first, batch);
                 long begun = System.nanoTime();
                 peer.put(producer, transaction);
+                if (takes) {
+                    peer.take(batch);
+                }
                 if (counting && !stopped) {
                     entries.addAndGet(batch);
                     if (samples < mine.length) {

@@ -1,0 +1,37 @@
+"""Queues: puts and takes of one transaction each, beside Flume's file channel."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from benchmarks.harness import Question, Row, Run, in_child
+from benchmarks.peers import java, rounds
+
+QUESTION = Question(
+    "peers_queues",
+    "How fast does a queue take what was put?",
+    "Flume's file channel. One thread puts items of 100 bytes in a transaction, and takes as many in the next one, again and "
+    "again; an item counts when it was taken.",
+    "starting the processes, and their warm-up.",
+)
+TARGETS = {1: 1.0, 100: 2.0, 1_000: 3.0}
+VALUE = 100
+
+
+def once(run: Run, name: str, batch: int) -> rounds.Figures:
+    """One contestant with so many items a transaction."""
+    sizes = {"producers": 1, "batch": batch, "value": VALUE, **rounds.seconds(run)}
+    if name == "kvwal":
+        return dict(in_child(f"{rounds.DRIVE}:queue", folder=str(run.root()), **sizes))
+    sizes["warm_up"] *= rounds.JAVA_WARM_UP
+    answer = java.run(name, "puts", folder=run.root(), takes=1, **sizes)
+    return {**answer, "rate": answer["count"] / answer["seconds"]}
+
+
+def measure(run: Run) -> list[Row]:
+    """A row for each size of transaction."""
+    rows = []
+    for batch, target in list(TARGETS.items())[1 if run.quick else 0 :]:
+        figures = rounds.contest(run, ["kvwal", "flume"], 3, partial(once, run, batch=batch))
+        rows += rounds.rows(f"{batch:,} a transaction", "items/s", figures, {"flume": target})
+    return rows

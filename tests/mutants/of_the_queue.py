@@ -1,0 +1,101 @@
+"""Mutants of queues: what a put, a take and a block must never do."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+QUEUE = "tests/unit/queue/test_queue.py"
+MODEL = "tests/property/test_queue_model.py"
+STATE = "kvwal/structures/queue/state.py"
+CHANGES = "kvwal/structures/queue/changes.py"
+
+MUTANTS = [
+    Mutant(
+        "a take is acknowledged, and not in the log",
+        1,
+        CHANGES,
+        "            return deletes_of(state.hand_out(most, held))\n",
+        "            state.hand_out(most, held)\n            return []\n",
+        f"{MODEL} {QUEUE}",
+    ),
+    Mutant(
+        "an item is given to two takers",
+        2,
+        STATE,
+        "                key, entry = self._ready.popitem(0)\n",
+        "                key, entry = self._ready.peekitem(0)\n                most -= 1\n",
+        f"{MODEL} {QUEUE}",
+    ),
+    Mutant(
+        "a block that raised keeps its items",
+        3,
+        STATE,
+        "                    self._ready[entry.key] = entry\n            held.entries = []\n",
+        "                    pass\n            held.entries = []\n",
+        f"{MODEL} {QUEUE}",
+    ),
+    Mutant(
+        "a transaction that was not written keeps its items",
+        3,
+        "kvwal/structures/transaction.py",
+        "        except Exception:\n            pending.give_back()\n            raise\n",
+        "        except Exception:\n            raise\n",
+        QUEUE,
+    ),
+    Mutant(
+        "a take that was not written keeps its items",
+        2,
+        "kvwal/structures/queue/queue.py",
+        "        except Exception:\n            self._state.give_back(held)\n            raise\n",
+        "        except Exception:\n            raise\n",
+        QUEUE,
+    ),
+    Mutant(
+        "a block puts, and does not take",
+        3,
+        CHANGES,
+        "        return state.place(self.puts, group.now_ms) + deletes_of(self.held.entries)\n",
+        "        return state.place(self.puts, group.now_ms)\n",
+        f"{MODEL} {QUEUE}",
+    ),
+    Mutant(
+        "a position is given again",
+        6,
+        "kvwal/structures/queue/positions.py",
+        "    return max(last + 1, now_ms << TIMESTAMP_SHIFT)\n",
+        "    return last + 1\n",
+        QUEUE,
+    ),
+    Mutant(
+        "two items of one millisecond have one position",
+        6,
+        "kvwal/structures/queue/positions.py",
+        "    return max(last + 1, now_ms << TIMESTAMP_SHIFT)\n",
+        "    return max(last, now_ms << TIMESTAMP_SHIFT)\n",
+        f"{MODEL} {QUEUE}",
+    ),
+    Mutant(
+        "priorities do not count",
+        2,
+        "kvwal/structures/queue/positions.py",
+        "    return encode_int((priority << _BITS) + position)\n",
+        "    return encode_int(position)\n",
+        f"{MODEL} {QUEUE}",
+    ),
+    Mutant(
+        "an expired item is taken",
+        2,
+        STATE,
+        "                if is_live(entry, now):\n                    taken.append(entry)\n",
+        "                if now:\n                    taken.append(entry)\n",
+        QUEUE,
+    ),
+    Mutant(
+        "the keys of a named map are those of the business's own",
+        6,
+        "kvwal/structures/map/named.py",
+        "        return data, self._front + key_class\n",
+        "        return data, key_class\n",
+        f"{MODEL} {QUEUE}",
+    ),
+]
