@@ -42,11 +42,15 @@ class LogMemory(Protocol):
 class GroupView:
     """The state as of the transactions before one that is being decided: the memory, and its group so far."""
 
-    def __init__(self, lookup: Lookup, state: Callable[[str], Any], now_ms: int) -> None:
-        """`lookup` and `state` are those of the memory. Expiry is judged by `now_ms` (unix ms)."""
+    def __init__(self, lookup: Lookup, state: Callable[[str], Any], now_ms: int, stamp: Callable[[], int]) -> None:
+        """`lookup` and `state` are those of the memory. Expiry is judged by `now_ms` (unix ms).
+
+        `stamp` draws a timestamp of the log: above all before it, and below that of the transaction that is being decided.
+        """
         self.state = state
-        self.now_ms = now_ms
+        self.stamp = stamp
         self._lookup = lookup
+        self._now_ms = now_ms
         self._changed: dict[tuple[str, bytes], Entry] = {}
 
     def add(self, entries: list[Entry]) -> None:
@@ -59,7 +63,7 @@ class GroupView:
         entry = self._changed.get((key_class, key))
         if entry is None:
             return self._lookup(key_class, key)
-        return entry if is_live(entry, self.now_ms) else None
+        return entry if is_live(entry, self._now_ms) else None
 
     def changes(self, structure: str) -> list[Entry]:
         """What the group so far changes of a structure, which `state(structure)` does not have yet: the last entry of each
@@ -188,8 +192,12 @@ def cut(items: Iterable[T], most_bytes: int, size: Callable[[T], int], *, most: 
 
 def values_read(lookup: Lookup) -> GroupView:
     """A view of some values that were read elsewhere. Conditions on a whole structure cannot be decided on it."""
-    return GroupView(lookup, _not_here, 0)
+    return GroupView(lookup, _not_here, 0, _no_stamp)
 
 
 def _not_here(structure: str) -> NoReturn:
     raise ConfigError(f"a condition on the structure {structure!r} is decided where its log is; nothing was written.")
+
+
+def _no_stamp() -> NoReturn:
+    raise ConfigError("a change whose keys its log chooses is decided where the log is; nothing was written.")

@@ -242,7 +242,7 @@ class Writer:
         wall = self._clock.wall_ms()
         stamp = self._hybrid.stamp
         conditions = any(submission.decide is not None for submission in submissions)
-        view = self._view(self._hybrid.now_ms(wall, began)) if conditions else None
+        view = self._view(wall, began) if conditions else None
         taken: list[Submission] = []
         entries: list[Entry] = []
         payloads: list[bytes] = []
@@ -294,8 +294,9 @@ class Writer:
             hint="Split it into smaller ones, or keep large values elsewhere and store where they are.",
         )
 
-    def _view(self, now_ms: int) -> GroupView:
-        return GroupView(self._memory.lookup, self._memory.state, now_ms)
+    def _view(self, wall: int, elapsed: float) -> GroupView:
+        memory, hybrid = self._memory, self._hybrid
+        return GroupView(memory.lookup, memory.state, hybrid.now_ms(wall, elapsed), lambda: hybrid.stamp(wall))
 
     def _decide(self, submission: Submission, view: GroupView | None) -> list[Entry]:
         if submission.decide is None or view is None:

@@ -13,7 +13,7 @@ from kvwal.entry import Entry, make_entry
 from kvwal.errors import ConfigError
 from kvwal.log.submission import ENTRY_BYTES, Completion, GroupView, Submission
 from kvwal.structures.business import LocalBusiness
-from kvwal.structures.queue.positions import ITEM_KEY_BYTES, checked_priority, item_class, queue_structure
+from kvwal.structures.queue.positions import ITEM_KEY_BYTES, checked_priority, item_class, key_of, queue_structure
 from kvwal.structures.queue.state import QueueState, Reservation
 from kvwal.structures.time_to_live import TimeToLive, expiry_of
 from kvwal.structures.transaction import checked_size
@@ -48,8 +48,7 @@ class QueueChanges:
         """A put of all these entries, one after the other."""
 
         def decide(group: GroupView) -> list[Entry]:
-            state: QueueState = group.state(self.structure)
-            return state.place(((priority, entry) for entry in entries), group.now_ms)
+            return placed(((priority, entry) for entry in entries), group)
 
         return Submission(entries, checked_size(self.business, entries), future, decide, sync)
 
@@ -78,9 +77,8 @@ class QueueChanges:
 class QueueBlock:
     """The puts and takes of one queue in a transaction. See `kvwal.structures.transaction.DecidedChanges`."""
 
-    def __init__(self, state: QueueState, structure: str) -> None:
+    def __init__(self, state: QueueState) -> None:
         self._state = state
-        self._structure = structure
         self.puts: list[tuple[int, Entry]] = []
         self.held = Reservation()
 
@@ -90,12 +88,20 @@ class QueueBlock:
 
     def decide(self, group: GroupView) -> list[Entry]:
         """See `DecidedChanges.decide`."""
-        state: QueueState = group.state(self._structure)
-        return state.place(self.puts, group.now_ms) + deletes_of(self.held.entries)
+        return placed(self.puts, group) + deletes_of(self.held.entries)
 
     def give_back(self) -> None:
         """See `DecidedChanges.give_back`."""
         self._state.give_back(self.held)
+
+
+def placed(puts: Iterable[tuple[int, Entry]], group: GroupView) -> list[Entry]:
+    """These puts, each a priority and an entry without a key, at the next positions."""
+    entries = []
+    for priority, entry in puts:
+        entry.key = key_of(priority, group.stamp())
+        entries.append(entry)
+    return entries
 
 
 def deletes_of(entries: Iterable[Entry]) -> list[Entry]:

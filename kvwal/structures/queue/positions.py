@@ -2,13 +2,12 @@
 
     number = (priority << 58) + position
 
-A position is a timestamp of the hybrid clock, or the one after the last item's where that is greater, so it grows from put to
-put, also after the queue was empty and after a restart. The number fits a signed integer of 64 bits until the year 2109.
+A position is a timestamp of the log's hybrid clock that the item alone has, so it grows from put to put, also after the queue was
+empty and after a restart. The number fits a signed integer of 64 bits until the year 2109.
 """
 
 from __future__ import annotations
 
-from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import ConfigError
 from kvwal.key_codecs import decode_int, encode_int
 from kvwal_archive.layout import check_name
@@ -45,11 +44,6 @@ def checked_priority(priority: int) -> int:
         f"priority={priority!r} must be a whole number from {LOWEST} to {HIGHEST}; nothing was put.",
         hint="An item of a smaller number is taken first; items without one have 0.",
     )
-
-
-def first_position(last: int, now_ms: int) -> int:
-    """The position after `last`, at the time `now_ms` (unix ms)."""
-    return max(last + 1, now_ms << TIMESTAMP_SHIFT)
 
 
 def key_of(priority: int, position: int) -> bytes:

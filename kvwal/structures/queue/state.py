@@ -7,14 +7,14 @@ flight is kept in memory only.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 from sortedcontainers import SortedDict
 
 from kvwal.entry import Entry, is_live
 from kvwal.structures.guards import Guards
-from kvwal.structures.queue.positions import first_position, is_item, key_of, position_of
+from kvwal.structures.queue.positions import is_item
 
 _AT_ONCE = 500
 """Items that a reader copies while it holds the lock of the business."""
@@ -33,7 +33,7 @@ class Reservation:
 class QueueState:
     """The items of one queue. See `kvwal.structures.memory.StructureState`; the other methods are for any thread.
 
-    `place` and `hand_out` are called for one transaction after the other, by the holder of the log's turn.
+    `hand_out` is called for one transaction after the other, by the holder of the log's turn.
     """
 
     def __init__(self, guards: Guards) -> None:
@@ -43,7 +43,6 @@ class QueueState:
         self._in_flight: dict[bytes, Entry] = {}
         self._others: dict[tuple[str, bytes], Entry] = {}
         self._expiring: SortedDict = SortedDict()
-        self._last = 0
         self._bytes = 0
         self._takers: deque[Callable[[], None]] = deque()
 
@@ -59,7 +58,6 @@ class QueueState:
                 self._apply_other(entry)
                 continue
             self._drop(entry.key)
-            self._last = max(self._last, position_of(entry.key))
             if not entry.deleted:
                 self._ready[entry.key] = entry
                 self._bytes += len(entry.value)
@@ -72,7 +70,7 @@ class QueueState:
         self._in_flight.clear()
         self._others.clear()
         self._expiring.clear()
-        self._last = self._bytes = 0
+        self._bytes = 0
 
     def drop_until(self, timestamp: int) -> None:
         """See `StructureState.drop_until`."""
@@ -95,15 +93,6 @@ class QueueState:
     def holds_nothing(self) -> bool:
         """See `StructureState.holds_nothing`."""
         return not (self._ready or self._in_flight or self._others)
-
-    def place(self, puts: Iterable[tuple[int, Entry]], now_ms: int) -> list[Entry]:
-        """Give each put, a priority and an entry without a key, the next position."""
-        placed = []
-        for priority, entry in puts:
-            self._last = first_position(self._last, now_ms)
-            entry.key = key_of(priority, self._last)
-            placed.append(entry)
-        return placed
 
     def hand_out(self, most: int, held: Reservation) -> list[Entry]:
         """Hand out up to `most` items, the first ones: they are in flight until they are deleted, or given back."""

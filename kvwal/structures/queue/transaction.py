@@ -59,7 +59,7 @@ class QueuePuts:
 
     def _block(self) -> QueueBlock:
         changes = self._queue_changes
-        return self._block_changes.decided(changes.structure, lambda: QueueBlock(changes.state, changes.structure))
+        return self._block_changes.decided(changes.structure, lambda: QueueBlock(changes.state))
 
 
 class QueueInTransaction(QueuePuts):

@@ -15,7 +15,7 @@ import kvwal
 from kvwal.entry import Entry
 from kvwal.structures.facade import Structures
 from kvwal.structures.guards import guards_alone
-from kvwal.structures.queue.positions import first_position, key_of, position_of, priority_of
+from kvwal.structures.queue.positions import key_of, position_of, priority_of
 from kvwal.structures.queue.state import QueueState, Reservation
 from tests.support.disk.faults import FakeClock, FakeDisk, open_store
 from tests.support.queue.blocks import rolled_back
@@ -221,6 +221,7 @@ def test_positions_grow_over_a_clock_that_steps_back_and_an_empty_queue(tmp_path
             q.put_many(range(3))
             positions += [item.position for item in q.items()]
             q.purge()
+            store.checkpoint()  # the deletes are not kept: without an archive there is no history
         clock.ms -= 3_000
     assert positions == sorted(set(positions))
 
@@ -232,7 +233,6 @@ def test_a_key_is_of_64_bits_and_orders_by_priority_then_position() -> None:
     assert keys == sorted(keys)
     assert [(priority_of(key), position_of(key)) for key in keys] == places
     assert all(len(key) <= 9 for key in keys)
-    assert first_position(5, 0) == 6
 
 
 def test_a_queue_of_no_order_gives_items_in_order_and_counts_their_bytes() -> None:
