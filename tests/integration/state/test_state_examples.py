@@ -158,3 +158,20 @@ def test_the_store_refuses_a_stopped_driver_when_another_has_taken_over(tmp_path
     tokens = [state[f"token/{position}"] for position in range(100, 6001, 100)]
     assert tokens == sorted(tokens)
     assert set(tokens) == {1, 2}
+
+
+def test_a_killed_work_list_counts_each_part_once(tmp_path: Path) -> None:
+    root, parts = str(tmp_path / "root"), 6
+    kill_in_the_middle(tmp_path, "worklist", root, str(parts), most=4)
+    with kvwal.open(root, read_only=True) as store:
+        work = store.business("orders")
+        done, todo = (list(work.queue(name).browse()) for name in ("done", "todo"))
+        assert done + todo == list(range(parts)), "what was in flight is back at the head"
+        assert sum(work.map("totals").values()) == 200 * len(done)
+    with example(tmp_path, "worklist", root, str(parts)) as driver:
+        code, lines = driver.end()
+    assert (code, lines) == (0, [str(part) for part in todo])
+    with kvwal.open(root) as store:
+        work = store.business("orders")
+        assert list(work.queue("done").browse()) == list(range(parts))
+        assert dict(work.map("totals")) == Counter(PRODUCTS[n % len(PRODUCTS)] for n in range(200 * parts))
