@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 QUEUE = "tests/unit/queue/test_queue.py"
-MODEL = "tests/property/test_queue_model.py"
+MODEL = "tests/unit/queue/test_queue_model.py"
 STATE = "kvwal/structures/queue/state.py"
 CHANGES = "kvwal/structures/queue/changes.py"
 
