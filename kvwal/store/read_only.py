@@ -11,17 +11,17 @@ from typing import Any, TypeVar
 
 from kvwal.codecs import registry
 from kvwal.config import TRANSACTION_BYTES
-from kvwal.entry import DataEntry
+from kvwal.entry import DataEntry, Entry
 from kvwal.errors import ConfigError
 from kvwal.history.feeds.feeds import FilesFeed
 from kvwal.history.feeds.lost_tails import warn_of
 from kvwal.history.reads.key_scan import KeySpan
 from kvwal.history.reads.merged_scan import live_in_order, log_size
-from kvwal.history.reads.range_reader import live_entries
+from kvwal.history.reads.range_reader import latest_entries, live_entries
 from kvwal.history.reads.stable_read import read_settled
 from kvwal.history.reads.tail_reader import Identity, Uncounted, latest_of, merged_entries, read_log
 from kvwal.history.reads.timeline import Timeline
-from kvwal.key_class import OWN_MAP, kind_of
+from kvwal.key_class import OWN_MAP, is_of_map, kind_of, structure_of
 from kvwal.log.files.retired import retired_places
 from kvwal.log.submission import Submission
 from kvwal.ports.space import space_stats
@@ -34,6 +34,7 @@ from kvwal.structures.map.lazy_memory import LazyMemory
 from kvwal.structures.map.state import MapState, after_prefix, to_state
 from kvwal.structures.map.view import KeyBounds
 from kvwal.structures.memory import STRUCTURES, StructureState
+from kvwal.structures.queue.positions import is_of_queue, range_of_items
 from kvwal.structures.watch import Start
 from kvwal_archive.layout import LostTail, Place
 from kvwal_archive.objects import Objects, open_objects
@@ -145,8 +146,29 @@ class ReadOnlyBusiness(BusinessReader):
         span = bounds.identities()
         return in_direction(self.entries() if span is None else self.between(*span), reverse, limit)
 
-    def between(self, low: Identity, high: Identity) -> Iterator[DataEntry]:
+    def queue_items(self, structure: str | None = None) -> Iterator[DataEntry]:
+        """The items of a queue, in order, those in flight among them; without `structure` those of all queues, queue by queue.
+
+        Nothing else is read of a snapshot: see `between`.
+        """
+        return self.between(*range_of_items(structure), is_of_queue)
+
+    def knows_queue(self, structure: str) -> bool:
+        """Whether the logs have an entry of this queue: an item, or a delete that is not compacted yet."""
+        return self._read(lambda places: any(True for _ in self._queue_entries(places, structure)))
+
+    def queues(self) -> set[str]:
+        """The structures of the queues that the logs know: see `knows_queue`. All entries of queues are read."""
+        return self._read(lambda places: {structure_of(entry.key_class) for entry in self._queue_entries(places)})
+
+    def _queue_entries(self, places: Sequence[Place], structure: str | None = None) -> Iterator[Entry]:
+        options = self._options
+        return latest_entries(options.disk, options.root, places, *range_of_items(structure), is_of_queue)
+
+    def between(self, low: Identity, high: Identity, shows: Callable[[str], bool] = is_of_map) -> Iterator[DataEntry]:
         """The latest entries with identities from `low` to before `high`, sorted. Of a snapshot only that range is read.
+
+        `shows` says of a key class whether its entries are wanted.
 
         They are of one moment: see `kvwal.history.reads.range_reader.live_entries`. The range of a single log is read while it is
         iterated. That of several logs is in memory, because one of them may be merged into another one meanwhile.
@@ -154,9 +176,10 @@ class ReadOnlyBusiness(BusinessReader):
         options = self._options
         disk, root, now_ms = options.disk, options.root, self.now_ms()
         if len(places := self._find()) == 1:
-            entries = live_entries(disk, root, places, low, high, now_ms)
+            entries = live_entries(disk, root, places, low, high, now_ms, shows)
         else:
-            entries = iter(self._read(lambda places: list(live_entries(disk, root, places, low, high, now_ms))))
+            found = self._read(lambda places: list(live_entries(disk, root, places, low, high, now_ms, shows)))
+            entries = iter(found)
         while (entry := options.reach(lambda: next(entries, None))) is not None:
             yield entry.public()
 

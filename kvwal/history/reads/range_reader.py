@@ -8,7 +8,7 @@ This module imports neither asyncio nor Arrow, because commands that answer at o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from heapq import merge
 from itertools import groupby
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from kvwal.entry import Entry, entry_identity, is_live
 from kvwal.history.reads.tail_reader import Identity, open_range
+from kvwal.key_class import is_of_map
 from kvwal.log.files.snapshot_reader import merge_sorted
 from kvwal.ports.disk import Disk
 from kvwal.structures.destroyed import FoundMarks
@@ -26,18 +27,35 @@ _Logged = tuple[str, Entry]
 
 
 def live_entries(
-    disk: Disk, root: Path, places: Iterable[Place], low: Identity, high: Identity, now_ms: int
+    disk: Disk,
+    root: Path,
+    places: Iterable[Place],
+    low: Identity,
+    high: Identity,
+    now_ms: int,
+    shows: Callable[[str], bool] = is_of_map,
 ) -> Iterator[Entry]:
     """The latest entries with identities from `low` to before `high` over these logs, sorted, without those that are absent.
+
+    `shows` says of a key class whether its entries are wanted.
 
     The answer shows each log as it is when its first entry is asked for: the files of its snapshot are held open until the
     iterator ends, because a checkpoint may replace them meanwhile. Raises `CorruptLog`.
     """
+    for entry in latest_entries(disk, root, places, low, high, shows):
+        if is_live(entry, now_ms):
+            yield entry
+
+
+def latest_entries(
+    disk: Disk, root: Path, places: Iterable[Place], low: Identity, high: Identity, shows: Callable[[str], bool]
+) -> Iterator[Entry]:
+    """As `live_entries`, with the deletes and the expired entries that the logs still have."""
     found = FoundMarks()
     ranked = sorted(places, key=lambda place: place.node)
     logs = [_entries_of(disk, root, place, low, high, found) for place in ranked]
     for node, entry in _latest(logs):
-        if is_live(entry, now_ms) and found.marks.shows(node, entry):
+        if shows(entry.key_class) and not found.marks.ended(node, entry.timestamp):
             yield entry
 
 

@@ -8,7 +8,10 @@ empty and after a restart. The number fits a signed integer of 64 bits until the
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from kvwal.errors import ConfigError
+from kvwal.key_class import kind_of, structure_of
 from kvwal.key_codecs import decode_int, encode_int
 from kvwal_archive.layout import check_name
 
@@ -19,6 +22,10 @@ ITEM_KEY_BYTES = 9
 """The most bytes of an item's key."""
 _BITS = 58
 _OF_ITEMS = ":int"
+_BEHIND = chr(ord(":") + 1)
+"""The first character behind those that follow the kind in a key class: `/` and `:`."""
+Range: TypeAlias = tuple[tuple[str, bytes], tuple[str, bytes]]
+"""A range of identities, from the first one to before the second one."""
 
 
 def queue_structure(name: str) -> str:
@@ -34,6 +41,18 @@ def item_class(structure: str) -> str:
 def is_item(key_class: str) -> bool:
     """Whether entries of this class, of a queue, are its items."""
     return key_class.endswith(_OF_ITEMS)
+
+
+def is_of_queue(key_class: str) -> bool:
+    """Whether entries of this class are items of any queue."""
+    return kind_of(structure_of(key_class)) == KIND and is_item(key_class)
+
+
+def range_of_items(structure: str | None = None) -> Range:
+    """The range that has the items of a queue; without `structure` those of all queues, and entries of other structures."""
+    if structure is None:
+        return (KIND, b""), (KIND + _BEHIND, b"")
+    return (item_class(structure), b""), (item_class(structure) + "\0", b"")
 
 
 def checked_priority(priority: int) -> int:
