@@ -33,8 +33,10 @@ def main() -> None:
     try:
         try:
             run()
-        finally:
+        except SystemExit:
             sys.stdout.flush()
+            raise
+        sys.stdout.flush()
     except OutputFailed as failed:
         sys.exit(leave(failed))
 

@@ -19,9 +19,13 @@ READER_GONE = 141
 class OutputFailed(Exception):
     """A write to standard output failed. It is no `OSError`, so that no handler takes it for an error of the store."""
 
-    def __init__(self, error: OSError) -> None:
+    def __init__(
+        self, error: OSError, outcome: str = "What the command did is done; its answer is not complete."
+    ) -> None:
+        """`outcome` says for standard error what the command did."""
         super().__init__(str(error))
         self.error = error
+        self.outcome = outcome
 
 
 class _Output(io.FileIO):
@@ -63,9 +67,5 @@ def leave(failed: OutputFailed) -> int:
     os.dup2(null, 1)  # the buffer of standard output is flushed there at exit
     if isinstance(failed.error, BrokenPipeError):
         return READER_GONE
-    print(
-        f"kvwal: standard output took no more ({failed.error.strerror}). What the command did is done; its answer is not"
-        " complete.",
-        file=sys.stderr,
-    )
+    print(f"kvwal: standard output took no more ({failed.error.strerror}). {failed.outcome}", file=sys.stderr)
     return UNWRITTEN

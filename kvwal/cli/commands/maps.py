@@ -16,6 +16,7 @@ from kvwal.errors import ConfigError, KvwalError
 from kvwal.location.parse import ClusterLocation
 from kvwal.location.readers import LocationReader
 
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 COUNTED_BYTES = 16 * MIB
 """The greatest size, in bytes, of a map whose keys are counted. Counting reads all entries, which may take minutes."""
 
@@ -51,7 +52,7 @@ def _keys(
 def drop(
     selection: StoreSelection,
     business: Business,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     accept_clock: AcceptClock = False,
     json: Json = False,
 ) -> None:
@@ -67,7 +68,8 @@ def drop(
     with selection.writer(existing=business, accept_clock=accept_clock) as store:
         target = store.map(business)
         keys = counted(len(target), "key")
-        if not yes and not _confirmed(business, keys):
+        question = f"Delete {keys} of {business}? Their history stays as long as it is kept."
+        if not yes and not confirmed(f"{business} has {keys}", question):
             show.note(f"kvwal: {business} was not dropped.")
             raise typer.Exit(1)
         deleted = len(target)
@@ -77,11 +79,11 @@ def drop(
     selection.check_archived(store)
 
 
-def _confirmed(business: str, keys: str) -> bool:
-    """The answer to the question whether to go on. Raises `ConfigError` if nobody can answer."""
+def confirmed(found: str, question: str) -> bool:
+    """The answer to the question whether to delete what was found. Raises `ConfigError` if nobody can answer."""
     if not sys.stdin.isatty():
         raise ConfigError(
-            f"{business} has {keys}, and standard input is no terminal on which to ask; nothing was deleted.",
+            f"{found}, and standard input is no terminal on which to ask; nothing was deleted.",
             hint="Give --yes.",
         )
-    return typer.confirm(f"Delete {keys} of {business}? Their history stays as long as it is kept.", err=True)
+    return typer.confirm(question, err=True)

@@ -21,8 +21,11 @@ def value_of(typed: str | None, file: Path | None, *, strict: bool) -> Any:
     Input and files end in a line end that is no part of their text: it is what `kvwal get` adds.
     """
     text, source = _typed(typed, file)
-    if strict:
-        return _json(text, source)
+    return _json(text, source) if strict else parsed_value(text, source)
+
+
+def parsed_value(text: str, source: str) -> Any:
+    """The value of a text: JSON where it is JSON, else the text. A note says so of text that begins as JSON does."""
     value = parse_value(text)
     if isinstance(value, str) and text.startswith(("{", "[")):
         show.note(
