@@ -63,6 +63,20 @@ COMMANDS: dict[str, Sequence[str]] = {
 
 GROUPS = [
     CommandGroup(
+        "queue",
+        "Queues",
+        "The queues of a folder. A queue is named BUSINESS or BUSINESS/NAME.",
+        [
+            "kvwal.cli.queue.reads:queue_list",
+            "kvwal.cli.queue.changes:queue_put",
+            "kvwal.cli.queue.take:queue_take",
+            "kvwal.cli.queue.reads:queue_browse",
+            "kvwal.cli.queue.changes:queue_move",
+            "kvwal.cli.queue.changes:queue_purge",
+            "kvwal.cli.queue.reads:queue_stats",
+        ],
+    ),
+    CommandGroup(
         "log",
         "The store",
         "Look into the log's own files.",

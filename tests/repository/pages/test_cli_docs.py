@@ -73,9 +73,10 @@ def test_every_command_has_help_and_a_heading_with_an_example() -> None:
 
 
 def test_what_holds_keys_is_a_map_in_every_help() -> None:
-    """A business is the log of a map, and a name in outputs and options: nobody needs the word to type a command."""
+    """A business is the log of a map, and a name in outputs and options: nobody needs the word to type a command. But of a queue:
+    it is named by its business, which is the boundary of its transactions."""
     named = {name for name in commands() if "business" in kvwal(*name.split()[1:], "--help").out.lower()}
-    assert named == set()
+    assert {name for name in named if not name.startswith("kvwal queue ")} == set()
 
 
 def test_the_version_is_that_of_the_package() -> None:

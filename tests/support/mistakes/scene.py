@@ -30,6 +30,10 @@ def scene() -> Iterator[Path]:
             store.map("jobs").update({"job-1": {"state": "RUNNING"}, "job-2": {"state": "FAILED"}})
             store.map("owners")["job-1"] = "ada"
             store.archive()
+        with kvwal.open(folder / "post", archive=None) as store:
+            store.queue("mail").put_many(["a letter", "a card"])
+            store.business("mail").queue("urgent").put("a parcel")
+            store.queue("work").put("a task")
         with kvwal.open(folder / "many", archive=None) as store:
             store.map("many").put_many({f"key-{number:06}": number for number in range(MANY)})
         for name, mode in (("empty", 0o755), ("private", 0o700), ("shared", 0o755)):

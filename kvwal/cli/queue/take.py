@@ -1,0 +1,102 @@
+"""kvwal queue take: items leave the queue once they are printed."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from kvwal.cli import show
+from kvwal.cli.options import AcceptClock, count_parser, duration_parser
+from kvwal.cli.output import OutputFailed
+from kvwal.cli.queue.items import value_of
+from kvwal.cli.queue.selection import QueueArgument, QueueName, QueueStore
+from kvwal.errors import ConfigError, StoreLocked
+from kvwal.key_class import structure_of
+from kvwal.ports.clock import SYSTEM
+from kvwal.structures.queue.changes import MOST_TAKEN
+from kvwal.structures.queue.queue import Queue
+from kvwal.structures.watch import Watch
+
+LOCK_SECONDS = 0.1
+"""How often a store that another process holds is tried again."""
+FILES_SECONDS = 0.05
+"""How often files are looked at for new items."""
+
+
+def queue_take(
+    selection: QueueStore,
+    queue: QueueArgument,
+    number: Annotated[
+        int, typer.Option("-n", metavar="N", help="Take up to N items.", parser=count_parser("-n", 1))
+    ] = 1,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            metavar="DURATION",
+            help="Wait so long for an item, and for a process that holds the store: 90s, 15m, or seconds. By default 0.",
+            show_default=False,
+            parser=duration_parser("--timeout"),
+        ),
+    ] = 0.0,
+    accept_clock: AcceptClock = False,
+) -> None:
+    """Take the first items of a queue, and print each as a line of JSON. Exit code 1 if there is none.
+
+    The items leave the queue when all lines are written. If the reader of the output has left, or standard output takes no more,
+    they stay.
+    """
+    if number > MOST_TAKEN:
+        raise ConfigError(
+            f"-n {number:,} is more than the {MOST_TAKEN:,} items of one transaction; nothing was taken.",
+            hint="Take the others with the next command.",
+        )
+    until = SYSTEM.elapsed() + timeout
+    while has_item(selection, queue, until):
+        try:
+            with selection.existing(queue.business, accept_clock) as store:
+                taken = print_taken(queue.of(store), number)
+        except StoreLocked:
+            if SYSTEM.elapsed() >= until:
+                raise
+            time.sleep(LOCK_SECONDS)
+            continue
+        if taken:
+            selection.logs().check_archived(store)
+            return
+        if SYSTEM.elapsed() >= until:
+            break
+    raise selection.nothing_in(queue)
+
+
+def print_taken(queue: Queue, most: int) -> int:
+    """Take up to `most` items and print them, in one transaction that is committed once they are printed. Returns how many."""
+    with queue.transaction() as transaction:
+        items = transaction.hold(most)
+        try:
+            show.json_lines(value_of(item.value, item.value_class) for item in items)
+        except OutputFailed as failed:
+            raise OutputFailed(failed.error, "Nothing was taken.") from failed
+        return len(items)
+
+
+def has_item(selection: QueueStore, queue: QueueName, until: float) -> bool:
+    """Whether the files have an item of the queue. Waits for one until then, without holding the store."""
+    with replace(selection, archive="none").files() as store:
+        business = store.read_business(queue.business)
+
+        def is_there() -> bool:
+            return next(business.queue_items(queue.structure), None) is not None
+
+        if is_there():
+            return True
+        if SYSTEM.elapsed() >= until:
+            return False
+        watch = Watch(business.feed(None), lambda key_class: structure_of(key_class) == queue.structure)
+        found = is_there()
+        while not found and SYSTEM.elapsed() < until:
+            time.sleep(FILES_SECONDS)
+            found = any(not change.deleted for change in watch.poll())
+    return found
