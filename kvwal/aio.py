@@ -6,8 +6,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from kvwal.store.asynchronous import Map, Store, Transaction
-from kvwal.store.asynchronous import open_store as open
+from kvwal.store.aio.map import Map, Transaction
+from kvwal.store.aio.store import Store
+from kvwal.store.aio.store import open_store as open
 
 __all__ = ["Map", "Store", "Transaction", "connect", "open"]
 

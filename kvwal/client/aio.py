@@ -25,7 +25,7 @@ from kvwal.errors import CodecError, StoreClosed, WrongLoop
 from kvwal.log.submission import Submission
 from kvwal.ports.boundary import call_on, logged, when_done
 from kvwal.ports.tasks import ThreadWorkers
-from kvwal.store import asynchronous
+from kvwal.store.aio.map import Map
 from kvwal.structures.business import Business
 from kvwal.structures.handle import Handle
 from kvwal.structures.map.changes import EntryBuilder
@@ -37,7 +37,7 @@ _THREADS = 4
 _not_delivered = logged("an answer of the cluster could not be passed to its task, which is a bug")
 
 
-class ClusterMap(asynchronous.Map):
+class ClusterMap(Map):
     """A map of the cluster for the tasks of one event loop."""
 
     def __init__(self, store: ClusterStore, name: str) -> None:

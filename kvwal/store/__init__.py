@@ -1,1 +1,1 @@
-"""The store: options, engine, businesses, background maintenance, and its synchronous and asynchronous interface."""
+"""The store: options, engine, businesses, background maintenance, and its synchronous interface."""

@@ -180,7 +180,7 @@ EDGES = {
 
 # Where one stands outside the boundary, each with its reason.
 EDGES_WITH_A_CALLER = {
-    ("kvwal/store/asynchronous.py", "run_in_executor"): "awaited where it stands",
+    ("kvwal/store/aio/structure.py", "run_in_executor"): "awaited where it stands",
     ("kvwal/ports/processes.py", "register_at_fork"): "what it calls goes through the boundary by itself",
     ("archive/kvwal_archive/objects/s3_closing.py", "run_coroutine_threadsafe"): (
         "a connection that nobody uses any more: if its end fails, its socket ends with the collection of what holds it"

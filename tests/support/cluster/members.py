@@ -25,7 +25,7 @@ from kvwal.node.requests.history_service import HistoryService
 from kvwal.node.requests.own_changes import OwnChanges
 from kvwal.node.requests.peers import Peers
 from kvwal.ports.tasks import ThreadWorkers
-from kvwal.store import asynchronous as aio
+from kvwal.store.aio.store import Store
 from kvwal.store.engine import Engine
 from kvwal.store.options import Options
 from kvwal.structures.watch import Start, Watch
@@ -37,7 +37,7 @@ NAMES = ("node-1", "node-2", "node-3")
 LONG = 60.0
 
 
-class MemberStore(aio.Store):
+class MemberStore(Store):
     """A store whose logs have clocks within the bounds of a member, as those of a node have."""
 
     def __init__(self, options: Options) -> None:

@@ -1,29 +1,20 @@
-"""The asynchronous store and its maps, as `kvwal.aio` exports them.
-
-The engine runs on the caller's event loop. Reads of memory are coroutines too, so that a map of a cluster can have the same
-interface.
-"""
+"""The asynchronous map. Reads of memory are coroutines too, so that a map of a cluster can have the same interface."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
 from datetime import date
-from itertools import islice
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
-from kvwal.config import Flush, Settings
+from kvwal.config import Flush
 from kvwal.entry import DataEntry, Entry
-from kvwal.errors import CodecError, StoreClosed
+from kvwal.errors import CodecError
 from kvwal.hlc import to_timestamp
-from kvwal.log.reader import Progress
-from kvwal.log.submission import Decide, Submission
-from kvwal.store.engine import Engine
-from kvwal.store.options import Default, Options
+from kvwal.log.submission import Decide
+from kvwal.store.aio.structure import AsyncStructure, OpenStore
 from kvwal.structures.business import Business
-from kvwal.structures.handle import Handle
 from kvwal.structures.map.changes import EntryBuilder
 from kvwal.structures.map.reads import MapReads, seconds_left
 from kvwal.structures.map.transaction import MapInTransaction
@@ -31,12 +22,10 @@ from kvwal.structures.time_to_live import TimeToLive
 from kvwal.structures.transaction import TransactionChanges, submission_of
 from kvwal.structures.watch import AsyncWatch, Feed, parse_start
 
-T = TypeVar("T")
 _MISSING = object()
-_AT_ONCE = 1000
 
 
-class Map(Handle):
+class Map(AsyncStructure):
     """A map from keys to values, with the promises of the synchronous `Map`. Any number of tasks of the loop may use it.
 
     A task that is cancelled (or timed out) while it waits for a write does not know the outcome. The write is not done if the
@@ -46,14 +35,10 @@ class Map(Handle):
     raises `WrongLoop`.
     """
 
-    def __init__(self, store: Store, name: str, flush: Flush | None) -> None:
-        self._store = store
-        self._name = name
-        self._flush = flush
-        self._business: Business | None = None
+    def __init__(self, store: OpenStore, name: str, flush: Flush | None) -> None:
+        super().__init__(store, name, flush)
         self._reads: MapReads | None = None
         self._changes: EntryBuilder | None = None
-        self._loop = asyncio.get_running_loop()
 
     def __repr__(self) -> str:
         return f"<Map {self._name!r} of {self._store!r}>"
@@ -171,13 +156,6 @@ class Map(Handle):
         async for item in self._in_batches(lambda: reads.range(start, end, reverse=reverse, limit=limit)):
             yield item
 
-    async def _in_batches(self, begin: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
-        """What the iterator of `begin` gives. It is read on a thread, many items at a time."""
-        items = await self._on_thread(begin)
-        while batch := await self._on_thread(lambda: list(islice(items, _AT_ONCE))):
-            for item in batch:
-                yield item
-
     async def history(self, key: Any) -> list[DataEntry]:
         """Every change of the key that log and archive hold, newest first. It is read on a thread."""
         identity = (await self._reading()).identity(key)
@@ -210,9 +188,6 @@ class Map(Handle):
     async def _expires(self, business: Business, key_class: str, key: bytes) -> int | None:
         return business.state.expires(key_class, key)
 
-    async def _on_thread(self, call: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(None, call)
-
     async def _open(self) -> EntryBuilder:
         self._business = business = await self._store._engine_now().business(self._name, self._flush)
         self._reads = MapReads(business.state, business.codecs)
@@ -224,11 +199,6 @@ class Map(Handle):
             await self._open()
         return self._reads or MapReads(self._opened().state, self._opened().codecs)
 
-    def _opened(self) -> Business:
-        if self._business is None:
-            raise StoreClosed(f"{self._name} is not open yet.", hint="Await one of its methods first.")
-        return self._business
-
     def _commit(self, entries: list[Entry], sync: bool) -> Awaitable[int]:
         future: asyncio.Future[int] = self._checked_loop().create_future()
         return self._submit(submission_of(self._opened(), entries, future, None, sync), future)
@@ -236,21 +206,6 @@ class Map(Handle):
     def _decide(self, entries: list[Entry], decide: Decide) -> Awaitable[bool]:
         future: asyncio.Future[bool] = self._checked_loop().create_future()
         return self._submit(submission_of(self._opened(), entries, future, decide), future)
-
-    def _checked_loop(self) -> asyncio.AbstractEventLoop:
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop:
-            self._store._engine_now().check_loop()
-        return loop
-
-    def _submit(self, submission: Submission, future: asyncio.Future[T]) -> Awaitable[T]:
-        """Hand over a transaction. If the ring has room, no coroutine is needed: the caller awaits the future itself."""
-        business = self._business or self._opened()
-        return future if business.offer(submission) else self._submit_soon(business, submission, future)
-
-    async def _submit_soon(self, business: Business, submission: Submission, future: asyncio.Future[T]) -> T:
-        await business.submit_soon(submission)
-        return await future
 
 
 class Transaction(MapInTransaction):
@@ -284,81 +239,3 @@ class Transaction(MapInTransaction):
 
     def _changes(self) -> EntryBuilder:
         return self._map._changes or EntryBuilder(self._map._opened())
-
-
-class Store(Handle):
-    """An open store on this event loop; `async with` closes it. The methods are those of the synchronous `Store`."""
-
-    def __init__(self, options: Options) -> None:
-        self._options = options
-        self._engine: Engine | None = None
-
-    def __repr__(self) -> str:
-        return f"<Store {str(self._options.root)!r}>"
-
-    def map(self, name: str, flush: Flush | None = None) -> Map:
-        """The map of the business `name`; its first call opens it, and may raise what the synchronous `map` raises."""
-        return Map(self, name, flush)
-
-    async def checkpoint(self) -> None:
-        """Make a snapshot of every business that holds all entries up to now. Writes go on meanwhile."""
-        await self._engine_now().checkpoint()
-
-    async def archive(self) -> None:
-        """Archive all entries up to now, and return when they are confirmed. Raises `ArchiveError` if that fails."""
-        await self._engine_now().archive()
-
-    async def backup(self, folder: str | Path) -> None:
-        """Copy all logs under the root into `folder`: see `kvwal.Store.backup`."""
-        await self._engine_now().backup(folder)
-
-    def stats(self) -> dict[str, Any]:
-        """Numbers about the store and each open business. JSON can hold them."""
-        return self._engine_now().stats()
-
-    async def close(self, *, archive: bool | None = None) -> None:
-        """Write all waiting entries, end the logs cleanly, and release the locks. An archive that was named gets the tail first.
-
-        Every business is closed, also when closing another one fails. The first failure is raised, with the rest in its notes
-        and its `others`. If the caller is cancelled, the closing goes on; a second call waits for its end. If the event loop
-        ends first (`asyncio.run` ends while the store is open), the logs are left as a crash leaves them, with every
-        acknowledged write, and the locks are released.
-        """
-        if self._engine is not None:
-            await self._engine.close(archive=self._options.archive_named if archive is None else archive)
-
-    async def __aenter__(self) -> Self:
-        self._engine = Engine(self._options, own_loop=False)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    def _engine_now(self) -> Engine:
-        if self._engine is None:
-            raise StoreClosed("the store is not open.", hint="Use it inside `async with kvwal.aio.open(…) as store`.")
-        return self._engine
-
-
-def open_store(
-    root: str | Path,
-    *,
-    namespace: str = "default",
-    cluster: str = "local",
-    node: str | None = None,
-    archive: str | Path | Default | None = Default.ARCHIVE,
-    flush: Flush = "sync",
-    storage_options: dict[str, Any] | None = None,
-    settings: Settings | None = None,
-    accept_clock: bool = False,
-    progress: Progress | None = None,
-) -> Store:
-    """The store in the folder `root`, to be opened with `async with`. The arguments are those of `kvwal.open`."""
-    return Store(
-        Options(
-            root, namespace=namespace, cluster=cluster, node=node, archive=archive, flush=flush,
-            storage_options=storage_options, settings=settings, accept_clock=accept_clock, progress=progress,
-        )
-    )  # fmt: skip

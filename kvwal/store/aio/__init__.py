@@ -1,0 +1,1 @@
+"""The asynchronous store and the structures of its businesses, as `kvwal.aio` exports them."""
