@@ -104,7 +104,10 @@ class PendingCommit:
             return submission_of(business, plain, future, None, sync) if plain else None
         room = [entry for one in self._decided for entry in one.room()]
         size = checked_size(business, plain + room)
-        return Submission(plain, size, future, self._decide, sync) if plain or room else None
+        if plain or room:
+            return Submission(plain, size, future, self._decide, sync)
+        self.give_back()
+        return None
 
     @property
     def timestamp(self) -> int:

@@ -18,7 +18,7 @@ import msgspec
 from kvwal.entry import DataEntry, Entry
 from kvwal.errors import ConfigError
 from kvwal.hlc import to_timestamp
-from kvwal.key_class import is_of_map
+from kvwal.key_class import is_of_map, structure_of
 from kvwal.ports.boundary import raised_to_awaiter, start_task
 from kvwal.ports.locks import Signal
 
@@ -102,11 +102,15 @@ class AsyncWatch(AsyncIterator[DataEntry]):
     """An asynchronous iterator over changes, for one task. Its promises are those of `Watch`."""
 
     def __init__(
-        self, begin: Callable[[], Awaitable[Feed]], run: Callable[[Callable[[], bool]], Coroutine[Any, Any, bool]]
+        self,
+        begin: Callable[[], Awaitable[Feed]],
+        run: Callable[[Callable[[], bool]], Coroutine[Any, Any, bool]],
+        shows: Callable[[str], bool] = is_of_map,
     ) -> None:
-        """`begin` opens the feed, when the first change is asked for. `run` runs a call on a thread."""
+        """`begin` opens the feed, when the first change is asked for. `run` runs a call on a thread. `shows` as of `Watch`."""
         self._begin = begin
         self._run = run
+        self._shows = shows
         self._feed: Feed | None = None
         self._pages: _Pages | None = None
         self._loading: asyncio.Task[bool] | None = None
@@ -122,7 +126,7 @@ class AsyncWatch(AsyncIterator[DataEntry]):
         feed, pages = self._feed, self._pages
         if feed is None or pages is None:
             feed = self._feed = await self._begin()
-            pages = self._pages = _Pages(feed)
+            pages = self._pages = _Pages(feed, self._shows)
             feed.subscribe(self._wake)
         while (change := pages.next()) is None:
             if not await self._load(pages):
@@ -179,6 +183,11 @@ class _Pages:
             while (change := self.next()) is not None:
                 taken.append(change)
         return taken
+
+
+def of_structure(structure: str) -> Callable[[str], bool]:
+    """Whether entries of a class are those of this structure, as `Watch` asks it."""
+    return lambda key_class: structure_of(key_class) == structure
 
 
 def parse_start(after: int | date | str | None) -> Start:

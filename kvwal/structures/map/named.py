@@ -12,12 +12,11 @@ from typing import Any
 from kvwal.codecs import Codecs
 from kvwal.entry import Entry
 from kvwal.hlc import to_timestamp
-from kvwal.key_class import structure_of
 from kvwal.structures.business import LocalBusiness
 from kvwal.structures.map.changes import EntryBuilder
 from kvwal.structures.map.map import Map
 from kvwal.structures.map.reads import MapReads
-from kvwal.structures.watch import Watch, parse_start
+from kvwal.structures.watch import Watch, of_structure, parse_start
 from kvwal_archive.layout import check_name
 
 
@@ -26,7 +25,7 @@ class NamedMap(Map):
 
     def __init__(self, business: LocalBusiness, name: str, store: object = None) -> None:
         """Raises `InvalidName`."""
-        self._structure = f"map/{check_name('map', name)}"
+        self._structure = map_structure(name)
         self._local = business
         super().__init__(business, store)
         codecs = StructureCodecs(business.codecs, self._structure)
@@ -43,8 +42,12 @@ class NamedMap(Map):
 
     def watch(self, after: int | date | str | None = None) -> Watch:
         """See `Map.watch`."""
-        structure = self._structure
-        return Watch(self._local.feed(parse_start(after)), lambda key_class: structure_of(key_class) == structure)
+        return Watch(self._local.feed(parse_start(after)), of_structure(self._structure))
+
+
+def map_structure(name: str) -> str:
+    """The structure of the map `name` of a business. Raises `InvalidName`."""
+    return f"map/{check_name('map', name)}"
 
 
 class StructureCodecs(Codecs):

@@ -7,11 +7,12 @@ of the items are durable. If it fails, `give_back` returns the items to their pl
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from kvwal.entry import Entry, make_entry
 from kvwal.errors import ConfigError
-from kvwal.log.submission import ENTRY_BYTES, Completion, GroupView, Submission
+from kvwal.log.submission import ENTRY_BYTES, Completion, GroupView, Submission, cut, size_of
 from kvwal.structures.business import LocalBusiness
 from kvwal.structures.queue.positions import ITEM_KEY_BYTES, checked_priority, item_class, key_of, queue_structure
 from kvwal.structures.queue.state import QueueState, Reservation
@@ -62,6 +63,17 @@ class QueueChanges:
 
         return Submission([], most * (ENTRY_BYTES + ITEM_KEY_BYTES), future, decide)
 
+    def taken(self, held: Reservation) -> list[list[Entry]]:
+        """Items that were taken, as entries for `put_back`: a list for each transaction that their size needs."""
+        entries = [make_entry(e.key, e.key_class, e.value, e.value_class, False, 0, e.expires) for e in held.entries]
+        return list(cut(entries, self.business.overflow_bytes, lambda entry: size_of([entry])))
+
+    def put_back(self, entries: list[Entry], future: Completion) -> Submission:
+        """A put of items that were taken, at their old places, to be submitted when the log writer has the take. If the take is
+        not written, it puts nothing.
+        """
+        return Submission(entries, size_of(entries), future, partial(_absent, entries))
+
     def hold(self, most: int, held: Reservation, future: Completion) -> Submission:
         """As `take`, without the deletes: the items are in flight until they are deleted or given back."""
         most = checked_number(most)
@@ -80,19 +92,41 @@ class QueueBlock:
     def __init__(self, state: QueueState) -> None:
         self._state = state
         self.puts: list[tuple[int, Entry]] = []
-        self.held = Reservation()
+        self._held: list[Reservation] = []
+
+    def reserve(self) -> Reservation:
+        """A reservation for one take: its items are deleted with the block. If the take fails, it is to be given back."""
+        held = Reservation()
+        self._held.append(held)
+        return held
+
+    def release(self, held: Reservation) -> None:
+        """Forget a reservation that has no items: its take found none, or failed."""
+        if not held.entries:
+            self._held.remove(held)
 
     def room(self) -> list[Entry]:
         """See `DecidedChanges.room`."""
-        return [entry for _, entry in self.puts] + deletes_of(self.held.entries)
+        return [entry for _, entry in self.puts] + self._deletes()
 
     def decide(self, group: GroupView) -> list[Entry]:
-        """See `DecidedChanges.decide`."""
-        return placed(self.puts, group) + deletes_of(self.held.entries)
+        """See `DecidedChanges.decide`. A take that another task has not awaited yet gets nothing any more."""
+        for held in self._held:
+            held.over = True
+        return placed(self.puts, group) + self._deletes()
 
     def give_back(self) -> None:
         """See `DecidedChanges.give_back`."""
-        self._state.give_back(self.held)
+        for held in self._held:
+            self._state.give_back(held)
+
+    def _deletes(self) -> list[Entry]:
+        return [delete for held in self._held for delete in deletes_of(held.entries)]
+
+
+def _absent(entries: list[Entry], group: GroupView) -> list[Entry]:
+    """Those of the items that the queue does not have. It has an item in flight."""
+    return [entry for entry in entries if group.lookup(entry.key_class, entry.key) is None]
 
 
 def placed(puts: Iterable[tuple[int, Entry]], group: GroupView) -> list[Entry]:

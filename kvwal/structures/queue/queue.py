@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from kvwal.codecs import Codecs
 from kvwal.entry import DataEntry, Entry
 from kvwal.hlc import to_timestamp
-from kvwal.key_class import structure_of
 from kvwal.log.waiter import Waiter
 from kvwal.structures.business import LocalBusiness
 from kvwal.structures.handle import Handle
@@ -17,10 +16,10 @@ from kvwal.structures.queue.changes import MOST_TAKEN, QueueChanges
 from kvwal.structures.queue.positions import is_item, key_of, position_of, priority_of
 from kvwal.structures.queue.state import Reservation
 from kvwal.structures.queue.transaction import QueueInTransaction
-from kvwal.structures.queue.waiting import TakersOfLog, nothing_in, taken_by
+from kvwal.structures.queue.waiting import nothing_in, taken_by, takers_of
 from kvwal.structures.time_to_live import TimeToLive
 from kvwal.structures.transaction import Transaction
-from kvwal.structures.watch import Watch, parse_start
+from kvwal.structures.watch import Watch, of_structure, parse_start
 
 
 class QueuedItem(NamedTuple):
@@ -49,7 +48,7 @@ class Queue(Handle):
         self._business = business
         self._changes = QueueChanges(business, name)
         self._state = self._changes.state
-        self._takers = TakersOfLog(business, self._state)
+        self._takers = takers_of(business, self._state)
         self._store = store
 
     def __repr__(self) -> str:
@@ -131,7 +130,7 @@ class Queue(Handle):
         """
         with Transaction(self._business) as t:
             target = QueueInTransaction(t.changes, Queue(self._business, to))
-            held = QueueInTransaction(t.changes, self).hold(min(most, MOST_TAKEN))
+            held = QueueInTransaction(t.changes, self).hold(most)
             target.put_entries(held)
             return len(held)
 
@@ -150,11 +149,12 @@ class Queue(Handle):
 
     def watch(self, after: int | date | str | None = None) -> Watch:
         """The puts and takes of the queue (a take is a delete), from now on, or after a moment: see `Map.watch`."""
-        structure = self._changes.structure
-        return Watch(self._business.feed(parse_start(after)), lambda key_class: structure_of(key_class) == structure)
+        return Watch(self._business.feed(parse_start(after)), of_structure(self._changes.structure))
 
     def _taken(self, most: int, timeout: float | None) -> list[Any]:
-        entries = taken_by(self._state, lambda: self._take(most), timeout, self._business.elapsed, self.name)
+        return self._decoded(taken_by(self._takers, lambda: self._take(most), timeout, self.name))
+
+    def _decoded(self, entries: list[Entry]) -> list[Any]:
         return [self._business.codecs.decode(entry.value, entry.value_class) for entry in entries]
 
     def _take(self, most: int) -> list[Entry]:

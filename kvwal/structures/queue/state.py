@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
+from typing import Any
+from weakref import ref
 
 from sortedcontainers import SortedDict
 
@@ -45,6 +47,7 @@ class QueueState:
         self._expiring: SortedDict = SortedDict()
         self._bytes = 0
         self._takers: deque[Callable[[], None]] = deque()
+        self.takers: ref[Any] | None = None  # see `kvwal.structures.queue.waiting.takers_of`
 
     def lookup(self, key_class: str, key: bytes) -> Entry | None:
         """See `StructureState.lookup`. An item in flight is found."""

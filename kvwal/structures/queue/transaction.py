@@ -11,7 +11,7 @@ from kvwal.structures.business import LocalBusiness
 from kvwal.structures.queue.changes import QueueBlock, QueueChanges
 from kvwal.structures.queue.positions import priority_of
 from kvwal.structures.queue.state import QueueState, Reservation
-from kvwal.structures.queue.waiting import taken_by
+from kvwal.structures.queue.waiting import TakersOfLog, taken_by
 from kvwal.structures.time_to_live import TimeToLive
 from kvwal.structures.transaction import TransactionChanges
 
@@ -22,6 +22,7 @@ class HoldingQueue(Protocol):
     _business: LocalBusiness
     _changes: QueueChanges
     _state: QueueState
+    _takers: TakersOfLog
 
     @property
     def name(self) -> str:
@@ -36,9 +37,8 @@ class HoldingQueue(Protocol):
 class QueuePuts:
     """The puts of one queue in a block. Every call raises `TransactionClosed` outside the block."""
 
-    def __init__(self, changes: TransactionChanges, queue: QueueChanges) -> None:
+    def __init__(self, changes: TransactionChanges) -> None:
         self._block_changes = changes
-        self._queue_changes = queue
 
     def put(self, item: Any, *, priority: int = 0, ttl: TimeToLive | None = None) -> None:
         """Put an item, at the end of the block. A take of the same block does not get it."""
@@ -47,26 +47,30 @@ class QueuePuts:
     def put_many(self, items: Iterable[Any], *, priority: int = 0, ttl: TimeToLive | None = None) -> None:
         """Put items in their order, at the end of the block."""
         block = self._block()
-        block.puts += [(priority, entry) for entry in self._queue_changes.entries(items, priority, ttl)]
+        block.puts += [(priority, entry) for entry in self._queue_changes().entries(items, priority, ttl)]
 
     def put_entries(self, entries: Iterable[Entry]) -> None:
         """Put the values of items, with their priorities and times to live, at the end of the block."""
-        key_class = self._queue_changes.key_class
-        self._block().puts += [
+        block, key_class = self._block(), self._queue_changes().key_class
+        block.puts += [
             (priority_of(e.key), make_entry(e.key, key_class, e.value, e.value_class, False, 0, e.expires))
             for e in entries
         ]
 
     def _block(self) -> QueueBlock:
-        changes = self._queue_changes
+        self._block_changes.check_open()
+        changes = self._queue_changes()
         return self._block_changes.decided(changes.structure, lambda: QueueBlock(changes.state))
+
+    def _queue_changes(self) -> QueueChanges:
+        raise NotImplementedError
 
 
 class QueueInTransaction(QueuePuts):
     """The takes and puts of one queue in a block, on a thread."""
 
     def __init__(self, changes: TransactionChanges, queue: HoldingQueue) -> None:
-        super().__init__(changes, queue._changes)
+        super().__init__(changes)
         self._queue = queue
 
     def take(self, timeout: float | None = None) -> Any:
@@ -86,14 +90,23 @@ class QueueInTransaction(QueuePuts):
 
     def hold(self, most: int) -> list[Entry]:
         """Take up to `most` items as they are stored, without a wait."""
-        held = self._block().held
-        before = len(held.entries)
-        self._queue._hold(most, held)
-        return held.entries[before:]
+        block = self._block()
+        held = block.reserve()
+        try:
+            self._queue._hold(most, held)
+        except BaseException:
+            self._queue._state.give_back(held)
+            raise
+        finally:
+            block.release(held)
+        return held.entries
 
     def _taken(self, most: int, timeout: float | None) -> list[Entry]:
         queue = self._queue
-        return taken_by(queue._state, lambda: self.hold(most), timeout, queue._business.elapsed, queue.name)
+        return taken_by(queue._takers, lambda: self.hold(most), timeout, queue.name)
+
+    def _queue_changes(self) -> QueueChanges:
+        return self._queue._changes
 
     @property
     def _codecs(self) -> Codecs:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
+from weakref import ref
 
 from kvwal.errors import ConfigError
 from kvwal.ports.locks import Signal
@@ -15,42 +16,64 @@ T = TypeVar("T")
 
 
 class TakersOfLog:
-    """Wakes the takers of one queue after each group of its log, and all of them once the log takes no more writes."""
+    """Wakes the takers of one queue after each group of its log, and all of them once the log takes no more writes.
+
+    All handles of a queue share one (`takers_of`): two would wake two takers for one item.
+    """
 
     def __init__(self, business: LocalBusiness, state: QueueState) -> None:
+        self.state = state
         self._business = business
-        self._state = state
         business.subscribe(self._wake)
+
+    @property
+    def may_take(self) -> bool:
+        """Whether a take may find an item, or is refused. A taker that asks after `expect` misses no item and no end."""
+        return self.state.count() > 0 or self._business.refuses_writes
+
+    def rounds(self, timeout: float | None) -> Iterator[float | None]:
+        """The seconds that are left, before each wait of a taker that waits at most `timeout` seconds (None: without end)."""
+        now = self._business.elapsed
+        left, begun = timeout, now()
+        while left is None or left > 0:
+            yield left
+            left = None if timeout is None else timeout - (now() - begun)
 
     def _wake(self) -> None:
         if self._business.refuses_writes:
-            self._state.wake_all()
+            self.state.wake_all()
         else:
-            self._state.wake_takers()
+            self.state.wake_takers()
 
 
-def taken_by(
-    state: QueueState, take: Callable[[], list[T]], timeout: float | None, now: Callable[[], float], name: str
-) -> list[T]:
+def takers_of(business: LocalBusiness, state: QueueState) -> TakersOfLog:
+    """The takers of a queue of this business. They live as long as a handle of the queue."""
+    takers: TakersOfLog | None = None if state.takers is None else state.takers()
+    if takers is None:
+        takers = TakersOfLog(business, state)
+        state.takers = ref(takers)
+    return takers
+
+
+def taken_by(takers: TakersOfLog, take: Callable[[], list[T]], timeout: float | None, name: str) -> list[T]:
     """What `take` gives, once that is something. Waits at most `timeout` seconds (None: without end), then `queue.Empty`.
 
-    `now` is a monotonic clock, in seconds.
+    A taker that was woken takes next. If its take fails, the take wakes another one (`QueueState.give_back`).
     """
-    left = timeout = checked_timeout(timeout)
+    timeout = checked_timeout(timeout)
     if items := take():
         return items
-    begun = now()
-    while left is None or left > 0:
-        signal = Signal()
-        state.expect(signal.set)
+    for left in takers.rounds(timeout):
+        signal, woken = Signal(), False
+        takers.state.expect(signal.set)
         try:
-            if items := take():
+            if takers.may_take and (items := take()):
                 return items
-            signal.wait(left)
+            woken = signal.wait(left)
         finally:
-            state.forget(signal.set)
-        left = None if timeout is None else timeout - (now() - begun)
-    if items := take():
+            if not woken:
+                takers.state.forget(signal.set)
+    if takers.may_take and (items := take()):
         return items
     raise nothing_in(name)
 

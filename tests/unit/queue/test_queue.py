@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from kvwal.structures.guards import guards_alone
 from kvwal.structures.queue.positions import key_of, position_of, priority_of
 from kvwal.structures.queue.state import QueueState, Reservation
 from tests.support.disk.faults import FakeClock, FakeDisk, open_store
+from tests.support.polling import until
 from tests.support.queue.blocks import rolled_back
 
 
@@ -119,6 +120,41 @@ def test_a_failed_disk_ends_every_wait_and_gives_items_back(tmp_path: Path) -> N
             q.take()
         with pytest.raises(kvwal.LogFailed):
             store.queue("work").take(timeout=None)
+
+
+def test_a_take_of_a_block_that_is_refused_leaves_its_items_though_the_block_goes_on(tmp_path: Path) -> None:
+    """The disk is full for the group of the take, in which another thread puts something large."""
+    disk = FakeDisk()
+    with open_store(tmp_path, disk=disk, archive=None) as store:
+        q = store.queue("work")
+        q.put_many(["a", "b"])
+        refused: list[BaseException] = []
+
+        def refuse(call: Callable[[], Any]) -> None:
+            with pytest.raises(kvwal.StorageFull) as raised:
+                call()
+            refused.append(raised.value)
+
+        with q.transaction() as t:
+            disk.hold("datasync")
+            threads = [threading.Thread(target=q.put, args=("c",))]
+            threads[0].start()
+            disk.wait_for("held datasync", 1)
+            disk.full = True
+            threads += [
+                threading.Thread(target=refuse, args=(call,)) for call in (t.take, lambda: q.put(bytes(4 << 20)))
+            ]
+            for slots, thread in enumerate(threads[1:], 1):
+                thread.start()
+                until(lambda slots=slots: store.stats()["businesses"]["work"]["ring_slots"] == slots or None)
+            disk.go_on()
+            for thread in threads:
+                thread.join()
+            disk.full = False
+            assert len(refused) == 2
+            assert list(q.browse()) == ["a", "b", "c"]
+            assert t.take() == "a"
+        assert (list(q.browse()), q.in_flight) == (["b", "c"], 0)
 
 
 def test_what_has_expired_is_not_taken(tmp_path: Path) -> None:
