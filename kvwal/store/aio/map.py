@@ -14,13 +14,14 @@ from kvwal.errors import CodecError
 from kvwal.hlc import to_timestamp
 from kvwal.log.submission import Decide
 from kvwal.store.aio.structure import AsyncStructure, OpenStore
-from kvwal.structures.business import Business
+from kvwal.structures.business import Business, LocalBusiness
 from kvwal.structures.map.changes import EntryBuilder
+from kvwal.structures.map.named import StructureCodecs, map_structure
 from kvwal.structures.map.reads import MapReads, seconds_left
 from kvwal.structures.map.transaction import MapInTransaction
 from kvwal.structures.time_to_live import TimeToLive
 from kvwal.structures.transaction import TransactionChanges, submission_of
-from kvwal.structures.watch import AsyncWatch, Feed, parse_start
+from kvwal.structures.watch import AsyncWatch, of_structure
 
 _MISSING = object()
 
@@ -172,14 +173,7 @@ class Map(AsyncStructure):
 
     def watch(self, after: int | date | str | None = None) -> AsyncWatch:
         """As `Map.watch`, for `async for`. Without `after` it begins when its first change is awaited."""
-        start = parse_start(after)
-
-        async def begin() -> Feed:
-            await self._reading()
-            business = self._opened()
-            return await self._on_thread(lambda: business.feed(start))
-
-        return AsyncWatch(begin, self._on_thread)
+        return self._watch(after)
 
     async def _find(self, key: Any) -> Entry | None:
         """The latest stored entry of the key, None if it is absent."""
@@ -189,15 +183,34 @@ class Map(AsyncStructure):
         return business.state.expires(key_class, key)
 
     async def _open(self) -> EntryBuilder:
-        self._business = business = await self._store._engine_now().business(self._name, self._flush)
+        return self._attach(await self._find_business())
+
+    def _attach(self, business: LocalBusiness) -> EntryBuilder:
+        self._business = business
         self._reads = MapReads(business.state, business.codecs)
         self._changes = EntryBuilder(business)
         return self._changes
 
-    async def _reading(self) -> MapReads:
-        if self._reads is None:
+    async def _open_business(self) -> Business:
+        if self._business is None:
             await self._open()
-        return self._reads or MapReads(self._opened().state, self._opened().codecs)
+        return self._opened()
+
+    async def _reading(self) -> MapReads:
+        if self._reads is not None:
+            return self._reads
+        await self._open()
+        return self._opened_reads()
+
+    def _opened_reads(self) -> MapReads:
+        if self._reads is None:
+            raise self._not_open()
+        return self._reads
+
+    def _opened_changes(self) -> EntryBuilder:
+        if self._changes is None:
+            raise self._not_open()
+        return self._changes
 
     def _commit(self, entries: list[Entry], sync: bool) -> Awaitable[int]:
         future: asyncio.Future[int] = self._checked_loop().create_future()
@@ -208,16 +221,66 @@ class Map(AsyncStructure):
         return self._submit(submission_of(self._opened(), entries, future, decide), future)
 
 
-class Transaction(MapInTransaction):
+class NamedMap(Map):
+    """A map of a business that has a name of its own. See `Map`."""
+
+    def __init__(self, store: OpenStore, business: str, name: str, flush: Flush | None) -> None:
+        """Raises `InvalidName`."""
+        super().__init__(store, business, flush)
+        self._structure = map_structure(name)
+
+    def __repr__(self) -> str:
+        return f"<Map '{self._name}/{self._structure}' of {self._store!r}>"
+
+    async def at(self, moment: int | date) -> Mapping[Any, Any]:
+        """See `Map.at`."""
+        timestamp = to_timestamp(moment)
+        codecs, business = (await self._reading())._codecs, await self._find_business()
+        return MapReads(await self._on_thread(lambda: business.as_of(timestamp, self._structure)), codecs)
+
+    def watch(self, after: int | date | str | None = None) -> AsyncWatch:
+        """See `Map.watch`."""
+        return self._watch(after, of_structure(self._structure))
+
+    async def _expires(self, business: Business, key_class: str, key: bytes) -> int | None:
+        return self._opened_reads()._state.expires(key_class, key)
+
+    def _attach(self, business: LocalBusiness) -> EntryBuilder:
+        super()._attach(business)
+        codecs = StructureCodecs(business.codecs, self._structure)
+        self._reads = MapReads(business.state_of(self._structure), codecs)
+        self._changes = EntryBuilder(business, codecs)
+        return self._changes
+
+
+class MapOfTransaction(MapInTransaction):
+    """A map in the block of a transaction. A read shows what the block has put, and else what the map has at that moment.
+
+    It locks nothing: changes that depend on what was read need `commit_if`.
+    """
+
+    def __init__(self, changes: TransactionChanges, target: Map) -> None:
+        super().__init__(changes)
+        self._map = target
+
+    async def get(self, key: Any, default: Any = None) -> Any:
+        """The value of `key`, or `default`, with the changes of this block."""
+        change = self._pending(key)
+        return await self._map.get(key, default) if change is None else self._value(change, default)
+
+    def _changes(self) -> EntryBuilder:
+        return self._map._opened_changes()
+
+
+class Transaction(MapOfTransaction):
     """Changes of one map that are logged as one: all or none of them is present after any crash.
 
     Used by one task, for one `async with` block. A read in the block is that of the synchronous `Transaction`.
     """
 
     def __init__(self, changed: Map) -> None:
-        super().__init__(TransactionChanges())
+        super().__init__(TransactionChanges(), changed)
         self.timestamp = 0
-        self._map = changed
 
     async def __aenter__(self) -> Self:
         self._pending_changes.begin()
@@ -231,11 +294,3 @@ class Transaction(MapInTransaction):
         entries = self._pending_changes.end(raised=kind is not None).entries
         if entries:
             self.timestamp = await self._map._commit(entries, False)
-
-    async def get(self, key: Any, default: Any = None) -> Any:
-        """The value of `key`, or `default`, with the changes of this block."""
-        change = self._pending(key)
-        return await self._map.get(key, default) if change is None else self._value(change, default)
-
-    def _changes(self) -> EntryBuilder:
-        return self._map._changes or EntryBuilder(self._map._opened())

@@ -9,7 +9,9 @@ from typing import Any, Self
 from kvwal.config import Flush, Settings
 from kvwal.errors import StoreClosed
 from kvwal.log.reader import Progress
+from kvwal.store.aio.business import Business
 from kvwal.store.aio.map import Map
+from kvwal.store.aio.queue import Queue
 from kvwal.store.engine import Engine
 from kvwal.store.options import Default, Options
 from kvwal.structures.handle import Handle
@@ -28,6 +30,14 @@ class Store(Handle):
     def map(self, name: str, flush: Flush | None = None) -> Map:
         """The map of the business `name`; its first call opens it, and may raise what the synchronous `map` raises."""
         return Map(self, name, flush)
+
+    def queue(self, name: str, flush: Flush | None = None) -> Queue:
+        """The queue of the business `name`, which its first call opens, as that of a map."""
+        return self.business(name, flush).queue()
+
+    def business(self, name: str, flush: Flush | None = None) -> Business:
+        """The business `name`, with its maps and queues, which commit together. The first call opens it, as that of a map."""
+        return Business(self, name, flush)
 
     async def checkpoint(self) -> None:
         """Make a snapshot of every business that holds all entries up to now. Writes go on meanwhile."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from datetime import date
 from itertools import islice
 from typing import Protocol, TypeVar
 
 from kvwal.config import Flush
 from kvwal.errors import StoreClosed
+from kvwal.key_class import is_of_map
 from kvwal.log.submission import Submission
 from kvwal.store.engine import Engine
-from kvwal.structures.business import Business
+from kvwal.structures.business import Business, LocalBusiness
 from kvwal.structures.handle import Handle
+from kvwal.structures.watch import AsyncWatch, Feed, parse_start
 
 T = TypeVar("T")
 _AT_ONCE = 1000
@@ -38,10 +41,20 @@ class AsyncStructure(Handle):
         self._business: Business | None = None
         self._loop = asyncio.get_running_loop()
 
+    async def _open_business(self) -> Business:
+        """The business, opened."""
+        raise NotImplementedError
+
+    async def _find_business(self) -> LocalBusiness:
+        return await self._store._engine_now().business(self._name, self._flush)
+
     def _opened(self) -> Business:
         if self._business is None:
-            raise StoreClosed(f"{self._name} is not open yet.", hint="Await one of its methods first.")
+            raise self._not_open()
         return self._business
+
+    def _not_open(self) -> StoreClosed:
+        return StoreClosed(f"{self._name} is not open yet.", hint="Await one of its methods first.")
 
     def _checked_loop(self) -> asyncio.AbstractEventLoop:
         loop = asyncio.get_running_loop()
@@ -57,6 +70,15 @@ class AsyncStructure(Handle):
     async def _submit_soon(self, business: Business, submission: Submission, future: asyncio.Future[T]) -> T:
         await business.submit_soon(submission)
         return await future
+
+    def _watch(self, after: int | date | str | None, shows: Callable[[str], bool] = is_of_map) -> AsyncWatch:
+        start = parse_start(after)
+
+        async def begin() -> Feed:
+            business = await self._open_business()
+            return await self._on_thread(lambda: business.feed(start))
+
+        return AsyncWatch(begin, self._on_thread, shows)
 
     async def _in_batches(self, begin: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
         """What the iterator of `begin` gives. It is read on a thread, many items at a time."""

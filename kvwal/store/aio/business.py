@@ -1,0 +1,75 @@
+"""A business for tasks: its maps and queues, and transactions over several of them."""
+
+from __future__ import annotations
+
+from kvwal.store.aio.map import Map, MapOfTransaction, NamedMap
+from kvwal.store.aio.queue import Queue, QueueInTransaction
+from kvwal.store.aio.structure import AsyncStructure
+from kvwal.store.aio.transaction import AsyncTransaction
+from kvwal.structures.business import LocalBusiness
+
+
+class Business(AsyncStructure):
+    """A business: one log, and so the boundary of a transaction. Its own map and its own queue have no name.
+
+    It is opened at the first call, and may raise then what the synchronous `business` raises.
+    """
+
+    _business: LocalBusiness | None
+
+    def __repr__(self) -> str:
+        return f"<Business {self._name!r} of {self._store!r}>"
+
+    @property
+    def name(self) -> str:
+        """The name of the business."""
+        return self._name
+
+    def map(self, name: str = "") -> Map:
+        """The map `name` of the business; its own map, that of `Store.map`, without a name. Raises `InvalidName`."""
+        if name:
+            return NamedMap(self._store, self._name, name, self._flush)
+        return Map(self._store, self._name, self._flush)
+
+    def queue(self, name: str = "") -> Queue:
+        """The queue `name` of the business; its own, that of `Store.queue`, without a name. Raises `InvalidName`."""
+        return Queue(self._store, self._name, name, self._flush)
+
+    def transaction(self) -> BusinessTransaction:
+        """`async with business.transaction() as t: t.map("state")["last"] = await t.queue("todo").take()`: all, or nothing."""
+        return BusinessTransaction(self)
+
+    async def _open_business(self) -> LocalBusiness:
+        if self._business is None:
+            self._business = await self._find_business()
+        return self._business
+
+    def _opened(self) -> LocalBusiness:
+        if self._business is None:
+            raise self._not_open()
+        return self._business
+
+
+class BusinessTransaction(AsyncTransaction):
+    """A transaction over maps and queues of one business: after any crash all of its changes are there, or none.
+
+    See `AsyncTransaction`.
+    """
+
+    def __init__(self, business: Business) -> None:
+        super().__init__(business)
+        self._business = business
+
+    def map(self, name: str = "") -> MapOfTransaction:
+        """A map in the block: what is put is there at its end, and a read in the block shows it."""
+        self.changes.check_open()
+        target = self._business.map(name)
+        target._attach(self._business._opened())
+        return MapOfTransaction(self.changes, target)
+
+    def queue(self, name: str = "") -> QueueInTransaction:
+        """A queue in the block: what is taken is in flight until its end."""
+        self.changes.check_open()
+        target = self._business.queue(name)
+        target._attach(self._business._opened())
+        return QueueInTransaction(self.changes, target)

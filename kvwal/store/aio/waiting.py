@@ -1,0 +1,130 @@
+"""The waits of a task: for an item of a queue, and for the answer of a submission that it may withdraw."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from kvwal.ports.boundary import call_on, logged
+from kvwal.ports.tasks import this_thread
+from kvwal.structures.queue.waiting import TakersOfLog, checked_timeout, nothing_in
+
+T = TypeVar("T")
+_not_woken = logged("a task that waits for an item of a queue could not be woken, which is a bug")
+
+
+class TaskSignal:
+    """An event for one task, which any thread may set."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._thread = this_thread()
+        self._event = asyncio.Event()
+
+    def set(self) -> None:
+        """Wake the task. Does not wait, and raises nothing."""
+        if this_thread() == self._thread:
+            self._event.set()
+            return
+        with suppress(RuntimeError):  # the loop is closed, so no task waits
+            call_on(self._loop, self._event.set, _not_woken)
+
+    async def wait(self, seconds: float | None) -> bool:
+        """Wait at most `seconds` (None: without end). Returns whether the event was set."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
+        return self._event.is_set()
+
+
+async def taken_by(
+    takers: TakersOfLog, take: Callable[[], Awaitable[list[T]]], timeout: float | None, name: str
+) -> list[T]:
+    """As `kvwal.structures.queue.waiting.taken_by`, for a task. A take that is cancelled wakes another taker, too."""
+    timeout = checked_timeout(timeout)
+    if items := await take():
+        return items
+    for left in takers.rounds(timeout):
+        signal, woken = TaskSignal(), False
+        takers.state.expect(signal.set)
+        try:
+            if takers.may_take and (items := await take()):
+                return items
+            woken = await signal.wait(left)
+        finally:
+            if not woken:
+                takers.state.forget(signal.set)
+    if takers.may_take and (items := await take()):
+        return items
+    raise nothing_in(name)
+
+
+class TaskWaiter:
+    """An `Answer` for one waiting task, which makes it. A task that is cancelled withdraws the submission or, if the log writer
+    has it already, waits for the outcome.
+    """
+
+    __slots__ = ("_begun", "_done", "_future", "_loop", "_withdrawn", "error")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """`loop` is that of the task and of the log."""
+        self.error: BaseException | None = None
+        self._loop = loop
+        self._future: asyncio.Future[None] = loop.create_future()
+        self._done = False
+        self._begun = False
+        self._withdrawn = False
+
+    def cancelled(self) -> bool:
+        """Whether the submission was withdrawn. The log writer asks once, when it takes the submission."""
+        self._begun = True
+        return self._withdrawn
+
+    def done(self) -> bool:
+        """See `Answer.done`."""
+        return self._done
+
+    def set_result(self, result: Any, /) -> None:
+        """See `Answer.set_result`. Called on the loop's thread."""
+        self._done = True
+        if not self._future.done():
+            self._future.set_result(None)
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """See `Answer.set_exception`. Called on the loop's thread."""
+        self.error = error
+        self.set_result(None)
+
+    async def wait(self) -> None:
+        """Wait until the submission is written. Raises its error, or that the task was cancelled."""
+        await self._future
+        error, self.error = (
+            self.error,
+            None,
+        )  # it refers to this frame, and to that of the caller, which has this object
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error
+
+    def withdraw(self) -> bool:
+        """Withdraw the submission. False if the log writer has it: it may be written."""
+        self._withdrawn = True  # before the look: on another thread the writer does it the other way round
+        return not self._begun
+
+    async def settled(self) -> None:
+        """Wait until the outcome is known, also while the task is cancelled (again). The log answers each submission."""
+        while not self._done:
+            self._future = self._loop.create_future()
+            with suppress(asyncio.CancelledError):
+                await self._future
+
+
+async def uncancelled(begin: Callable[[], Awaitable[None]]) -> None:
+    """Await `begin()`, again if the task is cancelled meanwhile: for a call that has done nothing then."""
+    while True:
+        with suppress(asyncio.CancelledError):
+            return await begin()

@@ -1,0 +1,77 @@
+"""One set of tests for both faces: the synchronous store with the methods of the asynchronous one, each call on a thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+from kvwal.store.aio.queue import Queue as AioQueue
+from kvwal.structures.queue.queue import Queue
+
+PLAIN = {"name", "timestamp", "__setitem__", "__delitem__"}
+OF_BLOCK = {"put", "put_many", "__setitem__"}
+"""In a block these methods write nothing, and are no coroutines."""
+
+
+class OnThreads:
+    """A synchronous store, business, queue, map or block, for tests that are written for the asynchronous ones."""
+
+    def __init__(self, of: Any, *, block: bool = False) -> None:
+        self._of = of
+        self._block = block
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._of, name)
+        if name in PLAIN or (self._block and name in OF_BLOCK):
+            return found
+        if name in ("queue", "map", "business"):
+            return lambda *given: OnThreads(found(*given), block=self._block)
+        if name in ("browse", "items"):
+            return partial(each, found)
+        if not callable(found):
+            found = partial(getattr, self._of, name)
+        return partial(asyncio.to_thread, found)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._of[key] = value
+
+    def transaction(self) -> OnThreads:
+        """A block of the other kind, for `async with`."""
+        return OnThreads(self._of.transaction(), block=True)
+
+    async def count(self) -> int:
+        """`len`, which is a coroutine on the asynchronous side."""
+        return len(self._of)
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self._of.__enter__)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self._of.__exit__, kind, error, trace)
+
+
+async def each(call: Any) -> AsyncIterator[Any]:
+    """What an iterator gives."""
+    for item in call():
+        yield item
+
+
+async def content(q: Any) -> list[Any]:
+    """The items that can be taken, in order."""
+    return [item async for item in q.browse()]
+
+
+async def waits(q: Any, takers: int) -> None:
+    """Return when so many takers wait for an item of the queue."""
+    of = q._of if isinstance(q, OnThreads) else q
+    if isinstance(of, AioQueue):
+        of = await of._reading()
+    assert isinstance(of, Queue)
+    while len(of._state._takers) < takers:
+        await asyncio.sleep(0)
