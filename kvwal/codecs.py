@@ -228,6 +228,11 @@ class Codecs:
         """The names of all codecs, of keys and of values."""
         return [*self.by_name, *self._only_keys]
 
+    def check_known(self, name: str) -> None:
+        """Raise `CodecError` if values of this class cannot be decoded here."""
+        if name not in self.by_name:
+            raise _not_registered(name, "they")
+
     def is_own(self, key_class: str) -> bool:
         """Whether keys of this class have a codec of `ORDERED`."""
         return key_class in self._only_keys
@@ -243,10 +248,7 @@ class Codecs:
     @staticmethod
     def _decode(data: bytes, name: str, codec: Codec | None) -> Any:
         if codec is None:
-            raise CodecError(
-                f"the codec {name!r} is not registered here, so {len(data)} bytes cannot be decoded.",
-                hint="Register it, or read the raw bytes with entry(key).",
-            )
+            raise _not_registered(name, f"{len(data)} bytes")
         try:
             return codec.decode(data)
         except CodecError:
@@ -255,6 +257,13 @@ class Codecs:
             raise CodecError(
                 f"{len(data)} bytes are no {name!r}: {error}.", hint="Read the raw bytes with entry(key)."
             ) from error
+
+
+def _not_registered(name: str, what: str) -> CodecError:
+    return CodecError(
+        f"the codec {name!r} is not registered here, so {what} cannot be decoded.",
+        hint="Register it, or read the raw bytes with entry(key).",
+    )
 
 
 def _refused(codec: Codec, value: Any, error: Exception) -> CodecError:

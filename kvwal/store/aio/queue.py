@@ -118,7 +118,7 @@ class Queue(AsyncStructure, AsyncIterator[Any]):
     async def purge(self) -> int:
         """Take all items that are there now away, and return how many. In transactions of 10,000."""
         purged, left = 0, await self.count()
-        while left > 0 and (taken := await self._take(min(left, MOST_TAKEN))):
+        while left > 0 and (taken := await self._take(min(left, MOST_TAKEN), purges=True)):
             purged += len(taken)
             left -= len(taken)
         return purged
@@ -175,12 +175,12 @@ class Queue(AsyncStructure, AsyncIterator[Any]):
         queue = await self._reading()
         return queue._decoded(await taken_by(queue._takers, partial(self._take, most), timeout, queue.name))
 
-    async def _take(self, most: int) -> list[Entry]:
+    async def _take(self, most: int, *, purges: bool = False) -> list[Entry]:
         queue = self._opened_queue()
         held = Reservation()
         waiter = TaskWaiter(self._checked_loop())
         try:
-            await hand_over(queue._business, queue._changes.take(most, held, waiter))
+            await hand_over(queue._business, queue._changes.take(most, held, waiter, purges=purges))
             await waiter.wait()
         except asyncio.CancelledError:
             if waiter.withdraw():

@@ -53,13 +53,20 @@ class QueueChanges:
 
         return Submission(entries, checked_size(self.business, entries), future, decide, sync)
 
-    def take(self, most: int, held: Reservation, future: Completion) -> Submission:
-        """A take of up to `most` items, which `held` has when it is over."""
+    def take(self, most: int, held: Reservation, future: Completion, *, purges: bool = False) -> Submission:
+        """A take of up to `most` items, which `held` has when it is over.
+
+        It is refused with `CodecError` if an item's codec is not registered here, unless nobody wants the items (`purges`).
+        """
         most = checked_number(most)
 
         def decide(group: GroupView) -> list[Entry]:
             state: QueueState = group.state(self.structure)
-            return deletes_of(state.hand_out(most, held))
+            entries = state.hand_out(most, held)
+            if not purges:
+                for value_class in {entry.value_class for entry in entries}:
+                    self.business.codecs.check_known(value_class)
+            return deletes_of(entries)
 
         return Submission([], most * (ENTRY_BYTES + ITEM_KEY_BYTES), future, decide)
 

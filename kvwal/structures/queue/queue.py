@@ -119,7 +119,7 @@ class Queue(Handle):
     def purge(self) -> int:
         """Take all items that are there now away, and return how many. In transactions of 10,000."""
         purged, left = 0, len(self)
-        while left > 0 and (taken := self._take(min(left, MOST_TAKEN))):
+        while left > 0 and (taken := self._take(min(left, MOST_TAKEN), purges=True)):
             purged += len(taken)
             left -= len(taken)
         return purged
@@ -157,11 +157,11 @@ class Queue(Handle):
     def _decoded(self, entries: list[Entry]) -> list[Any]:
         return [self._business.codecs.decode(entry.value, entry.value_class) for entry in entries]
 
-    def _take(self, most: int) -> list[Entry]:
+    def _take(self, most: int, *, purges: bool = False) -> list[Entry]:
         held = Reservation()
         waiter = Waiter()
         try:
-            self._business.submit(self._changes.take(most, held, waiter), waits=True)
+            self._business.submit(self._changes.take(most, held, waiter, purges=purges), waits=True)
             waiter.result()
         except Exception:
             self._state.give_back(held)

@@ -84,9 +84,9 @@ def test_one_item_wakes_one_of_many_takers(tmp_path: Path, monkeypatch: pytest.M
 
 
 def asking(take: Callable[..., Any], asked: list[int]) -> Callable[..., Any]:
-    def counted(self: QueueChanges, most: int, *given: Any) -> Any:
+    def counted(self: QueueChanges, most: int, *given: Any, **named: Any) -> Any:
         asked.append(most)
-        return take(self, most, *given)
+        return take(self, most, *given, **named)
 
     return counted
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import kvwal
+from kvwal import codecs
 from kvwal.entry import Entry
 from kvwal.structures.facade import Structures
 from kvwal.structures.guards import guards_alone
@@ -285,3 +286,19 @@ def test_a_queue_of_no_order_gives_items_in_order_and_counts_their_bytes() -> No
     state.give_back(held)
     assert ([len(entry.value) for entry in state.items()], state.in_flight, state.size) == ([3, 5], 0, 8)
     assert state.hand_out(1, held) == []
+
+
+def test_an_item_that_cannot_be_decoded_here_is_not_taken(
+    business: Structures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    q = business.queue()
+    with monkeypatch.context() as other:
+        codec = codecs.registry.by_name["int"]._replace(name="own")
+        other.setitem(codecs.registry.by_type, int, codec)
+        q.put(1)
+    q.put("next")
+    for take in (lambda: q.take(timeout=0), lambda: q.take_many(2)):
+        with pytest.raises(kvwal.CodecError, match="the codec 'own' is not registered here"):
+            take()
+    assert (len(q), q.in_flight) == (2, 0)
+    assert q.purge() == 2
