@@ -228,10 +228,10 @@ class Codecs:
         """The names of all codecs, of keys and of values."""
         return [*self.by_name, *self._only_keys]
 
-    def check_known(self, name: str) -> None:
-        """Raise `CodecError` if values of this class cannot be decoded here."""
+    def check_known(self, data: bytes, name: str) -> None:
+        """Raise `CodecError` if no codec of this name is registered, as `decode` would."""
         if name not in self.by_name:
-            raise _not_registered(name, "they")
+            raise _not_registered(name, len(data))
 
     def is_own(self, key_class: str) -> bool:
         """Whether keys of this class have a codec of `ORDERED`."""
@@ -248,7 +248,7 @@ class Codecs:
     @staticmethod
     def _decode(data: bytes, name: str, codec: Codec | None) -> Any:
         if codec is None:
-            raise _not_registered(name, f"{len(data)} bytes")
+            raise _not_registered(name, len(data))
         try:
             return codec.decode(data)
         except CodecError:
@@ -259,9 +259,9 @@ class Codecs:
             ) from error
 
 
-def _not_registered(name: str, what: str) -> CodecError:
+def _not_registered(name: str, size: int) -> CodecError:
     return CodecError(
-        f"the codec {name!r} is not registered here, so {what} cannot be decoded.",
+        f"the codec {name!r} is not registered here, so {size} bytes cannot be decoded.",
         hint="Register it, or read the raw bytes with entry(key).",
     )
 

@@ -42,13 +42,14 @@ class LogMemory(Protocol):
 class GroupView:
     """The state as of the transactions before one that is being decided: the memory, and its group so far."""
 
-    def __init__(self, lookup: Lookup, state: Callable[[str], Any], now_ms: int, stamp: Callable[[], int]) -> None:
+    def __init__(self, lookup: Lookup, state: Callable[[str], Any], now_ms: int, stamps: Callable[[int], int]) -> None:
         """`lookup` and `state` are those of the memory. Expiry is judged by `now_ms` (unix ms).
 
-        `stamp` draws a timestamp of the log: above all before it, and below that of the transaction that is being decided.
+        `stamps` draws so many timestamps of the log, one after the other, and returns the first: they are above all before them,
+        and below that of the transaction that is being decided.
         """
         self.state = state
-        self.stamp = stamp
+        self.stamps = stamps
         self._lookup = lookup
         self._now_ms = now_ms
         self._changed: dict[tuple[str, bytes], Entry] = {}
@@ -192,12 +193,12 @@ def cut(items: Iterable[T], most_bytes: int, size: Callable[[T], int], *, most: 
 
 def values_read(lookup: Lookup) -> GroupView:
     """A view of some values that were read elsewhere. Conditions on a whole structure cannot be decided on it."""
-    return GroupView(lookup, _not_here, 0, _no_stamp)
+    return GroupView(lookup, _not_here, 0, _no_stamps)
 
 
 def _not_here(structure: str) -> NoReturn:
     raise ConfigError(f"a condition on the structure {structure!r} is decided where its log is; nothing was written.")
 
 
-def _no_stamp() -> NoReturn:
+def _no_stamps(count: int) -> NoReturn:
     raise ConfigError("a change whose keys its log chooses is decided where the log is; nothing was written.")

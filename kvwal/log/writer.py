@@ -296,7 +296,13 @@ class Writer:
 
     def _view(self, wall: int, elapsed: float) -> GroupView:
         memory, hybrid = self._memory, self._hybrid
-        return GroupView(memory.lookup, memory.state, hybrid.now_ms(wall, elapsed), lambda: hybrid.stamp(wall))
+
+        def stamps(count: int) -> int:
+            first = hybrid.stamp(wall)
+            hybrid.advance(first + count - 1)
+            return first
+
+        return GroupView(memory.lookup, memory.state, hybrid.now_ms(wall, elapsed), stamps)
 
     def _decide(self, submission: Submission, view: GroupView | None) -> list[Entry]:
         if submission.decide is None or view is None:

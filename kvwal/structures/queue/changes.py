@@ -6,7 +6,7 @@ of the items are durable. If it fails, `give_back` returns the items to their pl
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -42,14 +42,17 @@ class QueueChanges:
         """Items as entries whose keys are not known yet."""
         checked_priority(priority)
         expires = 0 if ttl is None else expiry_of(ttl, self.business.now_ms())
-        values = [self.business.codecs.encode_value(item) for item in items]
-        return [make_entry(_ROOM_KEY, self.key_class, *value, False, 0, expires) for value in values]
+        values = map(self.business.codecs.encode_value, items)
+        key_class = self.key_class
+        if not expires:
+            return [Entry(_ROOM_KEY, key_class, value, value_class, False, 0) for value, value_class in values]
+        return [make_entry(_ROOM_KEY, key_class, *value, False, 0, expires) for value in values]
 
     def put(self, entries: list[Entry], priority: int, future: Completion, *, sync: bool = False) -> Submission:
         """A put of all these entries, one after the other."""
 
         def decide(group: GroupView) -> list[Entry]:
-            return placed(((priority, entry) for entry in entries), group)
+            return placed([(priority, entry) for entry in entries], group)
 
         return Submission(entries, checked_size(self.business, entries), future, decide, sync)
 
@@ -64,8 +67,8 @@ class QueueChanges:
             state: QueueState = group.state(self.structure)
             entries = state.hand_out(most, held)
             if not purges:
-                for value_class in {entry.value_class for entry in entries}:
-                    self.business.codecs.check_known(value_class)
+                for entry in entries:
+                    self.business.codecs.check_known(entry.value, entry.value_class)
             return deletes_of(entries)
 
         return Submission([], most * (ENTRY_BYTES + ITEM_KEY_BYTES), future, decide)
@@ -136,12 +139,14 @@ def _absent(entries: list[Entry], group: GroupView) -> list[Entry]:
     return [entry for entry in entries if group.lookup(entry.key_class, entry.key) is None]
 
 
-def placed(puts: Iterable[tuple[int, Entry]], group: GroupView) -> list[Entry]:
+def placed(puts: Sequence[tuple[int, Entry]], group: GroupView) -> list[Entry]:
     """These puts, each a priority and an entry without a key, at the next positions."""
+    position = group.stamps(len(puts)) if puts else 0
     entries = []
     for priority, entry in puts:
-        entry.key = key_of(priority, group.stamp())
+        entry.key = key_of(priority, position)
         entries.append(entry)
+        position += 1
     return entries
 
 

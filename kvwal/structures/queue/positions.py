@@ -21,6 +21,7 @@ LOWEST, HIGHEST = -16, 15
 ITEM_KEY_BYTES = 9
 """The most bytes of an item's key."""
 _BITS = 58
+_EIGHT_BYTES = 1 << 56
 _OF_ITEMS = ":int"
 _BEHIND = chr(ord(":") + 1)
 """The first character behind those that follow the kind in a key class: `/` and `:`."""
@@ -67,7 +68,10 @@ def checked_priority(priority: int) -> int:
 
 def key_of(priority: int, position: int) -> bytes:
     """The key of the item at a position."""
-    return encode_int((priority << _BITS) + position)
+    number = (priority << _BITS) + position
+    if number >= _EIGHT_BYTES:  # nearly always; as `encode_int`, which takes three times as long
+        return b"\x88" + number.to_bytes(8, "big")
+    return encode_int(number)
 
 
 def priority_of(key: bytes) -> int:

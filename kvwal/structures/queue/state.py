@@ -56,16 +56,21 @@ class QueueState:
 
     def apply(self, entries: list[Entry]) -> None:
         """See `StructureState.apply`."""
+        ready, in_flight, of_items = self._ready, self._in_flight, ""
         for entry in entries:
-            if not is_item(entry.key_class):
-                self._apply_other(entry)
-                continue
-            self._drop(entry.key)
+            if entry.key_class != of_items:
+                if not is_item(entry.key_class):
+                    self._apply_other(entry)
+                    continue
+                of_items = entry.key_class
+            key = entry.key
+            if key in in_flight or key in ready:
+                self._drop(key)
             if not entry.deleted:
-                self._ready[entry.key] = entry
+                ready[key] = entry
                 self._bytes += len(entry.value)
                 if entry.expires:
-                    self._expiring[entry.expires, entry.key] = entry
+                    self._expiring[entry.expires, key] = entry
 
     def clear(self) -> None:
         """See `StructureState.clear`."""
@@ -183,7 +188,7 @@ class QueueState:
             wake()
 
     def _drop(self, key: bytes) -> None:
-        entry = self._ready.pop(key, None) or self._in_flight.pop(key, None)
+        entry = self._in_flight.pop(key, None) or self._ready.pop(key, None)
         if entry is not None:
             self._bytes -= len(entry.value)
             if entry.expires:
