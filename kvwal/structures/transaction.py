@@ -99,15 +99,13 @@ class PendingCommit:
 
     def submission(self, business: Business, future: Completion, *, sync: bool = False) -> Submission | None:
         """The transaction, None if there is nothing to write. `TooLarge` as `submission_of`."""
-        plain = _latest_of_each(self.entries)
-        if not self._decided:
-            return submission_of(business, plain, future, None, sync) if plain else None
+        self.entries = entries = _latest_of_each(self.entries)
         room = [entry for one in self._decided for entry in one.room()]
-        size = checked_size(business, plain + room)
-        if plain or room:
-            return Submission(plain, size, future, self._decide, sync)
-        self.give_back()
-        return None
+        if not (entries or room):
+            self.give_back()
+            return None
+        size = checked_size(business, entries + room if room else entries)
+        return Submission(entries, size, future, self._decide if room else None, sync)
 
     @property
     def timestamp(self) -> int:
@@ -120,7 +118,7 @@ class PendingCommit:
             one.give_back()
 
     def _decide(self, group: GroupView) -> list[Entry]:
-        self.entries = _latest_of_each(self.entries) + [entry for one in self._decided for entry in one.decide(group)]
+        self.entries = self.entries + [entry for one in self._decided for entry in one.decide(group)]
         return self.entries
 
 

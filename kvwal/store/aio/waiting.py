@@ -62,8 +62,8 @@ async def taken_by(
 
 
 class TaskWaiter:
-    """An `Answer` for one waiting task, which makes it. A task that is cancelled withdraws the submission or, if the log writer
-    has it already, waits for the outcome.
+    """A `Completion` for one waiting task, which makes it. A task that is cancelled withdraws the submission or, if the log
+    writer has it already, waits for the outcome.
     """
 
     __slots__ = ("_begun", "_done", "_future", "_loop", "_withdrawn", "error")
@@ -83,17 +83,17 @@ class TaskWaiter:
         return self._withdrawn
 
     def done(self) -> bool:
-        """See `Answer.done`."""
+        """See `Completion.done`."""
         return self._done
 
     def set_result(self, result: Any, /) -> None:
-        """See `Answer.set_result`. Called on the loop's thread."""
+        """See `Completion.set_result`. Called on the loop's thread."""
         self._done = True
         if not self._future.done():
             self._future.set_result(None)
 
     def set_exception(self, error: BaseException, /) -> None:
-        """See `Answer.set_exception`. Called on the loop's thread."""
+        """See `Completion.set_exception`. Called on the loop's thread."""
         self.error = error
         self.set_result(None)
 

@@ -225,6 +225,14 @@ def test_nobody_sees_a_value_that_is_not_durable(tmp_path: Path) -> None:
         assert len(jobs.history("a")) == 2
 
 
+def test_the_timestamp_of_a_transaction_is_that_of_its_last_changes(jobs: Map) -> None:
+    with jobs.transaction() as t:
+        t["a"] = 1
+        del t["a"]
+    [change] = jobs.history("a")
+    assert change.timestamp == t.timestamp > 0
+
+
 def test_a_transaction_is_whole_and_in_one(jobs: Map) -> None:
     jobs.update(a=1, b=1)
     with jobs.transaction() as t:
