@@ -157,7 +157,8 @@ class Transaction:
 def commit(business: Business, entries: list[Entry], *, sync: bool = False) -> int:
     """Commit entries as one transaction, wait until it is durable, and return its timestamp."""
     waiter = Waiter()
-    business.submit(submission_of(business, entries, waiter, None, sync), waits=True)
+    submission = submission_of(business, entries, waiter, None, sync)
+    business.submit(submission, waits=True)
     timestamp: int = waiter.result()
     return timestamp
 
@@ -171,19 +172,25 @@ def submission_of(
     """
     if len(entries) > 1:
         entries = _latest_of_each(entries)
-    return Submission(entries, checked_size(business, entries), future, decide, sync)
+    size = size_of(entries)
+    if size > business.overflow_bytes:
+        raise _too_large(business, len(entries), size)
+    return Submission(entries, size, future, decide, sync)
 
 
 def checked_size(business: Business, entries: list[Entry]) -> int:
     """The bytes of a transaction of these entries. `TooLarge` if they are more than `overflow_bytes`."""
-    size = size_of(entries)
-    if size > business.overflow_bytes:
-        raise TooLarge(
-            f"{business.name}: {len(entries)} entries of {size} bytes are too much for one transaction"
-            f" (limit: {business.overflow_bytes} bytes); nothing was written.",
-            hint="Split it into smaller ones, or keep large values elsewhere and store where they are.",
-        )
+    if (size := size_of(entries)) > business.overflow_bytes:
+        raise _too_large(business, len(entries), size)
     return size
+
+
+def _too_large(business: Business, count: int, size: int) -> TooLarge:
+    return TooLarge(
+        f"{business.name}: {count} entries of {size} bytes are too much for one transaction"
+        f" (limit: {business.overflow_bytes} bytes); nothing was written.",
+        hint="Split it into smaller ones, or keep large values elsewhere and store where they are.",
+    )
 
 
 def _latest_of_each(entries: list[Entry]) -> list[Entry]:
