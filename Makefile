@@ -43,6 +43,7 @@ $(GLUE): $(STAMP) $(shell find kvwal/node/java/src -name "*.java") deploy/build_
 	@$(WITH_JAVA) $(BIN)/python deploy/build_glue.py
 
 setup: $(STAMP) $(GLUE) ## everything the other targets need
+	@if $(BIN)/python -c "import pytest" 2>/dev/null; then $(WITH_JAVA) $(BIN)/python -m tests.support.java.prepare; fi
 
 run: $(STAMP) ## a real Spark job recorded, killed, recovered and restored, under data/demo
 	@$(WITH_JAVA) $(BIN)/python examples/run.py

@@ -104,8 +104,9 @@ def whole(request: pytest.FixtureRequest) -> bool:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what this part does not take. Folders that one process takes as a whole come first, as they take longest."""
     part = config.option.part
-    long = {item.nodeid for item in items if item.get_closest_marker("long")}
-    left = left_out(long, part, config.option.sample_seed)
+    marks = {item.nodeid: mark for item in items if (mark := item.get_closest_marker("long"))}
+    long, longest = set(marks), {name for name, mark in marks.items() if mark.kwargs.get("minutes")}
+    left = left_out(long, part, config.option.sample_seed, longest)
     if part == "rest":
         loops = {item.nodeid for item in items if item.get_closest_marker("loop")}
         taken = (long - left | loops) & share_of(long | loops, config.option.every, config.option.sample_seed)

@@ -147,8 +147,9 @@ class Transaction:
             submission = pending.submission(self._business, waiter)
             if submission is not None:
                 self._business.submit(submission, waits=True)
-                waiter.result()
-                self.timestamp = pending.timestamp
+                answer = waiter.result()
+                # What is decided in the order of the log is answered by whether it was written.
+                self.timestamp = pending.timestamp if answer is True else answer
         except Exception:
             pending.give_back()
             raise

@@ -41,6 +41,7 @@ def test_a_condition_is_on_value_and_type(jobs: Map) -> None:
     assert jobs.commit_if(right, {"written": True})
 
 
+@pytest.mark.long
 def test_of_many_at_once_each_sees_the_one_before_it(jobs: Map) -> None:
     jobs.put_many({"guard": {"n": 0}, "sum": 0})
 
@@ -97,6 +98,7 @@ def test_tasks_commit_under_conditions_too(opening: Any) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.long
 def test_who_reads_the_new_guard_reads_all_else_that_came_with_it(jobs: Map) -> None:
     """Else a total that is read after the guard, and put back under the guard's value, would lose the change before it."""
     keys = [f"{number:02}" for number in range(40)]

@@ -231,6 +231,7 @@ def test_a_business_begins_with_its_first_put_and_a_delete_is_seen(written: Writ
     assert ask(written, "cluster", ("get", "new", "a")) == Ran(1, "", "kvwal: new has no 'a'.\n")
 
 
+@pytest.mark.long
 def test_large_reads_come_in_pages(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys partition by partition, values by their size, and entries of the logs up to some megabytes at a time."""
     pages: list[int] = []
@@ -307,6 +308,7 @@ def test_errors_name_the_kind_that_was_meant(written: Written) -> None:
         assert "Traceback" not in ran.err
 
 
+@pytest.mark.long
 def test_the_businesses_are_known_after_a_restart(written: Written) -> None:
     """The last test of the file: others would wait for the node."""
     written.node.restart()

@@ -157,6 +157,7 @@ def test_a_transaction_is_used_once(jobs: Map) -> None:
     assert dict(jobs) == {"b": 2}
 
 
+@pytest.mark.long
 def test_a_clear_goes_in_transactions_that_are_small_enough(jobs: Map) -> None:
     keys = [f"{number:06}" + "k" * 3000 for number in range(2000)]
     for start in range(0, len(keys), 500):

@@ -189,6 +189,7 @@ def live(rows: Sequence[Row], at_ms: int) -> list[Row]:
     return [row for row in rows if not row.deleted and not 0 < row.expires <= at_ms]
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(
     HISTORIES,

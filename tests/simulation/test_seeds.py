@@ -82,6 +82,7 @@ def test_a_seed_is_the_same_every_time(seed: int) -> None:
     assert len(once.trace) > 20
 
 
+@pytest.mark.long
 def test_a_seed_is_the_same_in_every_process() -> None:
     """However Python orders a set there."""
     ran = [

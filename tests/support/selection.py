@@ -2,9 +2,9 @@
 
 A test is marked `long` where the suite has several of its kind and its own time is felt: mostly tests that start a cluster.
 `make test` takes all tests that are not long, and of the long ones one of each kind, which the seed chooses; the kinds are the
-folders of tests/. `make test-long` takes the long tests that `make test` left out. A test marked
-`loop` repeats one proof many times: `make test` runs it with few rounds, `make test-long` with all of them (the fixture `whole`).
-With EVERY=4 `make test-long` takes one of four shares. Four runs with seeds that follow one another take all.
+folders of tests/. One marked `long(minutes=2)` is never chosen. `make test-long` takes the long tests that `make test` left out.
+A test marked `loop` repeats one proof many times: `make test` runs it with few rounds, `make test-long` with all of them (the
+fixture `whole`). With EVERY=4 `make test-long` takes one of four shares. Four runs with seeds that follow one another take all.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Literal
 Part = Literal["all", "sample", "rest"]
 
 
-def left_out(long: Iterable[str], part: Part, seed: int) -> set[str]:
-    """Those of the node ids `long` that a run of this part with this seed does not take."""
+def left_out(long: Iterable[str], part: Part, seed: int, longest: Iterable[str] = ()) -> set[str]:
+    """Those of the node ids `long` that a run of this part with this seed does not take. The `longest` are in no sample."""
     by_kind: dict[str, dict[str, list[str]]] = {}
-    for name in sorted(long):
+    for name in sorted(set(long) - set(longest)):
         file = name.partition("::")[0]
         kind = "/".join(file.split("/")[:2])
         by_kind.setdefault(kind, {}).setdefault(file, []).append(name)

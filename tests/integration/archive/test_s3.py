@@ -158,6 +158,7 @@ def test_of_many_who_put_one_key_one_wins(server: s3.Server, url: str) -> None:
         assert open_objects(url, server.options()).read(key) == b"%d" % won[0]
 
 
+@pytest.mark.long
 def test_of_many_logs_one_registers(server: s3.Server, url: str) -> None:
     barrier = threading.Barrier(3)
     outcome: dict[str, str] = {}
@@ -209,6 +210,7 @@ def test_a_put_that_the_server_lost_is_not_confirmed(
         put(objects, PLACE, 1, 50)
 
 
+@pytest.mark.long
 def test_an_object_of_several_parts_is_confirmed_by_reading_it_back(objects: Objects) -> None:
     data = os.urandom(1 << 20) * 101
     assert objects.put_if_absent("large", data)
@@ -366,6 +368,7 @@ def test_the_commands_that_read_take_a_bucket(
     )
 
 
+@pytest.mark.long
 def test_a_bucket_is_a_location(server: s3.Server, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands that only read give the same answers from it as from the folder that was archived there."""
     for name, value in server.environment().items():

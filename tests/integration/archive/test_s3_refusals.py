@@ -79,6 +79,7 @@ def test_each_refusal_has_its_own_sentence(
     assert "RecursionError" not in str(caught.value)
 
 
+@pytest.mark.long
 def test_a_proxy_that_ignores_ranges_makes_no_object_damaged(server: s3.Server, objects: Objects, proxy: Proxy) -> None:
     fill(objects, place("a"), [(1, 50), (51, 100)])
     proxy.whole = lambda path: bytes(s3.filesystem(server).cat_file(path.lstrip("/")))
@@ -86,6 +87,7 @@ def test_a_proxy_that_ignores_ranges_makes_no_object_damaged(server: s3.Server, 
     assert latest(objects, "ns", "local", "jobs").equals(merged(latest_plain(rows(1, 100, node="a"))))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kept_in", ["file", "environment"])
 def test_keys_that_are_renewed_while_a_store_is_open_are_used(
     server: s3.Server, url: str, kept_in: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -161,6 +163,7 @@ def test_parts_of_a_large_object_that_a_page_answers_are_put_again(
     objects.confirm("large", large)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wrong", ["flipped", "short", "torn"])
 def test_an_object_that_comes_damaged_is_asked_for_again(
     wrong: str, objects: Objects, proxy: Proxy, tmp_path: Path
@@ -210,6 +213,7 @@ def test_a_store_that_ignores_conditions_is_refused_before_anything_is_put(
     assert not [item.key for item in open_objects(url, server.options()).list("") if item.key.endswith(".parquet")]
 
 
+@pytest.mark.long
 def test_a_store_that_ignores_conditions_from_some_day_on_is_refused_at_the_next_start(
     server: s3.Server, proxy: Proxy, url: str, tmp_path: Path
 ) -> None:

@@ -91,6 +91,7 @@ def test_another_cluster_or_namespace_is_refused(node: Node) -> None:
         connect(node, namespace="other")
 
 
+@pytest.mark.long
 @needs_hazelcast
 def test_what_was_written_is_in_the_log_as_embedded_and_there_after_a_kill(node: Node, tmp_path: Path) -> None:
     with connect(node) as store, kvwal.open(tmp_path, archive=None) as embedded:

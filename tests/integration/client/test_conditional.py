@@ -66,6 +66,7 @@ def test_a_transaction_whose_key_is_held_says_that_nothing_was_written(one: Node
         assert held.commit_if({"sum": kvwal.ABSENT}, {"changed": 1})
 
 
+@pytest.mark.long
 def test_several_keys_of_which_one_is_held_are_refused_before_their_client_gives_up(one: Node) -> None:
     with one.client() as client, kvwal.connect(one.address, cluster=CLUSTER, timeout=2) as store:
         jobs, plain = store.map("refused"), client.get_map("refused").blocking()
@@ -77,6 +78,7 @@ def test_several_keys_of_which_one_is_held_are_refused_before_their_client_gives
         assert dict(jobs.items()) == {"a": 2, "c": 2}
 
 
+@pytest.mark.long
 def test_the_new_guard_is_shown_when_all_else_of_the_transaction_is(one: Node) -> None:
     """Else a total that is read after the guard, and put back under the guard's value, would lose the change before it."""
     with kvwal.connect(one.address, cluster=CLUSTER) as store:
@@ -95,6 +97,7 @@ def test_the_new_guard_is_shown_when_all_else_of_the_transaction_is(one: Node) -
         assert (jobs["guard"], jobs["total"]) == (199, 199)
 
 
+@pytest.mark.long
 def test_a_guard_that_others_replace_loses_no_change(one: Node) -> None:
     """A compare-and-set of a guard waits for the transaction that depends on its value, as any other change of it does."""
     with kvwal.connect(one.address, cluster=CLUSTER) as store:
@@ -119,6 +122,7 @@ def test_a_map_in_memory_only_has_no_conditional_transactions(one: Node) -> None
         store.map("tmp.jobs").commit_if({"a": kvwal.ABSENT}, {"a": 1})
 
 
+@pytest.mark.long
 def test_the_first_one_while_the_cluster_is_away_says_so_and_keeps_no_slot(
     one: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:

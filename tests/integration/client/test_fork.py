@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 import kvwal
 from tests.integration.concurrency.test_fork import in_a_child
@@ -47,6 +48,7 @@ def test_a_child_is_refused_and_the_parent_goes_on(tmp_path: Path) -> None:
         assert dict(jobs) == {"a": 1, "c": 1}
 
 
+@pytest.mark.long
 def test_a_child_of_a_busy_parent_may_connect_itself(tmp_path: Path) -> None:
     """With any lock of the client held by another thread at the moment of the fork."""
     others = Background()

@@ -48,6 +48,7 @@ class Unlocker(threading.Thread):
                     self.refused.add("The transaction ends it by itself" in str(error))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["forced", "tmp.forced"])
 def test_nobody_else_ends_the_lock_of_a_transaction(one: Node, name: str) -> None:
     with kvwal.connect(one.address, cluster=CLUSTER) as store, one.client() as client:
@@ -167,6 +168,7 @@ def test_transactions_that_wait_for_one_key_leave_the_threads_of_the_member_to_o
         assert len(dict(hot.items())) == len(waiting) + 1
 
 
+@pytest.mark.long
 def test_two_runs_of_one_transaction_do_not_share_their_locks(one: Node) -> None:
     """A client of Hazelcast may send a request again, while the member is still busy with the first one."""
     with one.client() as client:

@@ -110,6 +110,7 @@ def test_a_child_may_open_a_store_of_its_own(tmp_path: Path) -> None:
         assert in_a_child(read) == "answered {'a': 1, 'b': 2}"
 
 
+@pytest.mark.long
 def test_forks_in_the_middle_of_writes_and_scans(tmp_path: Path) -> None:
     """With any lock held by another thread at that moment, the child finds memory whole and free, and the parent goes on."""
     stop = threading.Event()

@@ -204,6 +204,7 @@ def test_the_data_source_gives_the_rows_of_the_merge_and_of_the_history(
     assert sorted(map(tuple, wanted.collect()), key=str) == texts(few)
 
 
+@pytest.mark.long
 def test_the_data_source_names_what_is_wrong(spark: SparkSession, tmp_path: Path) -> None:
     kvwal.spark.register(spark)
     fill(open_objects(str(tmp_path)), PLACE, [(1, 5), (6, 9), (10, 12)])
@@ -290,6 +291,7 @@ def test_a_cluster_and_a_root_are_read_with_what_is_not_archived_yet(spark: Spar
     assert {(row["key"], row["value"]) for row in archived.collect()} == expected | {("old", '{"n":8}')}
 
 
+@pytest.mark.long
 def test_values_are_columns_by_the_schema_of_the_query(registered: SparkSession, tmp_path: Path) -> None:
     moment = "2026-11-24T10:00:00+00:00"
     with kvwal.open(tmp_path / "root", namespace=PLACE.namespace, node="n1", archive=tmp_path / "archive") as store:

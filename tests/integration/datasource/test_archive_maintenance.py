@@ -147,6 +147,7 @@ def rows_of(objects: Objects, base: Base) -> list[dict[str, object]]:
     return sorted(rows, key=lambda row: (row["key_class"], row["key"]))
 
 
+@pytest.mark.long
 def test_a_base_has_the_rows_of_a_local_one_and_reads_begin_with_it(
     spark: SparkSession, objects: LocalObjects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +204,7 @@ def test_a_base_whose_worker_or_driver_is_killed_is_made_by_the_next_run(
     assert from_table(latest(objects, *WHERE)) == merged
 
 
+@pytest.mark.long
 @pytest.mark.skipif(s3.weed() is None, reason="SeaweedFS is not installed here")
 def test_two_rewrites_and_two_bases_at_once_in_a_bucket(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     url = s3.bucket(s3.server())
@@ -234,6 +236,7 @@ def test_two_rewrites_and_two_bases_at_once_in_a_bucket(spark: SparkSession, mon
     assert kvwal_archive.spark.verify(spark, url, **NAMES).findings == []
 
 
+@pytest.mark.long
 def test_a_restore_by_spark_is_the_local_one(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,6 +107,7 @@ def test_fields_become_values_and_a_column_deletes(spark: SparkSession, tmp_path
     assert staged(tmp_path) == []
 
 
+@pytest.mark.long
 def test_a_task_that_fails_and_runs_again_writes_each_row_once(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.range(0, 400, 1, 2).selectExpr("concat('job-', id) AS key", "repeat('x', 100) AS v")
     write(frame.mapInArrow(fails_when(lambda task: task.attemptNumber() == 0), frame.schema), tmp_path)
@@ -114,6 +115,7 @@ def test_a_task_that_fails_and_runs_again_writes_each_row_once(spark: SparkSessi
     assert staged(tmp_path) == []
 
 
+@pytest.mark.long
 def test_a_write_that_fails_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.range(0, 4000, 1, 2).selectExpr("concat('job-', id) AS key", "repeat('x', 100) AS v")
 
@@ -152,6 +154,7 @@ def test_a_staging_place_of_its_own(spark: SparkSession, tmp_path: Path) -> None
     assert [path for path in (tmp_path / "shared").rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.long
 def test_what_is_wrong_is_named(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.createDataFrame([("a", 1), (None, 2)], "key STRING, n INT")
     wrong: dict[str, dict[str, str]] = {
@@ -197,6 +200,7 @@ class Stream:
         self.start(checkpoint, availableNow=True).awaitTermination()
 
 
+@pytest.mark.long
 def test_a_replayed_epoch_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path)
     stream.put(1, 2)
@@ -211,6 +215,7 @@ def test_a_replayed_epoch_changes_nothing(spark: SparkSession, tmp_path: Path) -
     assert changes(stream.root) == {"job-1": 1, "job-2": 2, "job-3": 1, "job-4": 1}
 
 
+@pytest.mark.long
 def test_two_queries_with_one_id_are_told_and_nothing_is_mixed(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path)
     stream.put(1)

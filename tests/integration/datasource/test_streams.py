@@ -67,6 +67,7 @@ def test_each_change_comes_once_also_when_its_files_change(spark: SparkSession, 
     assert stream.sequences == list(range(1, 10))
 
 
+@pytest.mark.long
 def test_a_stream_of_several_nodes_of_an_archive_begins_where_it_is_told(spark: SparkSession, tmp_path: Path) -> None:
     """With typed columns, from the archive alone; `after` is a time, a timestamp or a position of a watch."""
     archive = tmp_path / "archive"
@@ -103,6 +104,7 @@ def changes(frame: DataFrame, checkpoint: Path) -> list[tuple[str, str, int]]:
     return [(row.key, row.node, row.sequence) for row in ordered]
 
 
+@pytest.mark.long
 def test_compacted_history_is_a_beginning_and_later_a_gap(spark: SparkSession, tmp_path: Path) -> None:
     """Up to what compaction had removed when the stream began, the latest of each key comes; later every change must."""
     root, archive = tmp_path / "root", tmp_path / "archive"

@@ -69,6 +69,7 @@ def test_only_a_refusal_is_called_one(guarded: Node, monkeypatch: pytest.MonkeyP
     assert found(at, "--cluster", CLUSTER)[0] == 0
 
 
+@pytest.mark.long
 @needs_hazelcast
 def test_one_address_that_is_silent_keeps_nobody_from_the_others(
     guarded: Node, monkeypatch: pytest.MonkeyPatch
@@ -80,6 +81,7 @@ def test_one_address_that_is_silent_keeps_nobody_from_the_others(
                 assert [member.node for member in store.members()] == ["node-1"]
 
 
+@pytest.mark.long
 def test_a_server_that_closes_its_door_is_no_slow_one() -> None:
     with closing() as address:
         ran = run("scan", f"kvwal://{address}", "jobs")
@@ -87,6 +89,7 @@ def test_a_server_that_closes_its_door_is_no_slow_one() -> None:
     assert f"{address} closes the connection without an answer: it speaks TLS, or it is no node of kvwal." in ran.err
 
 
+@pytest.mark.long
 def test_a_silent_server_is_no_refusal(tmp_path: Path) -> None:
     with silent() as address:
         code, told = found(f"kvwal://{address}")

@@ -90,6 +90,7 @@ def raw(client: Any, name: str) -> Any:
     return proxy.blocking()
 
 
+@pytest.mark.long
 def test_values_of_any_type_come_back_byte_for_byte(node: Node) -> None:
     with node.client(**TYPED) as client:
         things = client.get_map("things").blocking()
@@ -123,6 +124,7 @@ def test_what_kvwal_has_a_codec_for_can_be_read_without_a_cluster(node: Node) ->
         assert there["json"] == {"b": 1, "a": [1.5, None]}
 
 
+@pytest.mark.long
 @pytest.mark.skipif(java_tool("javac") is None, reason="there is no javac to compile a Java client with")
 def test_a_java_client_writes_durably_with_any_classes(node: Node, tmp_path: Path) -> None:
     (tmp_path / "Writes.java").write_text(JAVA)
@@ -280,6 +282,7 @@ ODD = [
 ]
 
 
+@pytest.mark.long
 def test_odd_names_of_maps_stay_apart_and_inside_the_root(node: Node) -> None:
     with node.client() as client:
         for name in ODD:

@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from tests.support.cluster.nodes import needs_hazelcast
 from tests.support.ports import free_port
 
@@ -301,6 +303,7 @@ instance.shutdown()
 )
 
 
+@pytest.mark.long
 def test_a_lock_is_as_old_as_this_member_has_seen_it() -> None:
     """The time in a lock is of the member that owned the key when it was taken, whose clock may be ahead or behind."""
     assert said(LOCKS.replace("PORT", str(free_port()))) == ["0 1", "0", "0"] * 2

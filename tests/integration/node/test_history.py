@@ -15,6 +15,7 @@ from tests.support.ports import free_port
 MORE_THAN_THREADS = 70
 
 
+@pytest.mark.long
 @needs_hazelcast
 def test_questions_that_need_the_archive_keep_no_transaction_waiting(tmp_path: Path) -> None:
     archive = tmp_path / "archive"

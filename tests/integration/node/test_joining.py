@@ -24,6 +24,7 @@ def ended() -> dict[str, str]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", ["lost before it knew that memory is whole", "lost while it joins"])
 def test_a_member_that_joins_a_memory_with_a_hole_ends(ended: dict[str, str], case: str) -> None:
     """Else the next member to start would take this memory for whole, and adoption would log the missing entries as deleted."""

@@ -11,7 +11,7 @@ from kvwal_archive.registry import registered
 from tests.support.cluster.nodes import CLUSTER, Node, needs_hazelcast, running
 from tests.support.polling import until
 
-pytestmark = [needs_hazelcast, pytest.mark.long]
+pytestmark = [needs_hazelcast, pytest.mark.long(minutes=2)]
 FILES, MAPS = 1024, 3000
 AT_ONCE = 50
 """Maps that are written or read side by side. Between two such rounds the node is asked whether it serves."""

@@ -152,6 +152,7 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
             assert named in failed_start(node, LATER)
 
 
+@pytest.mark.long
 @needs_hazelcast
 def test_a_node_that_the_others_do_not_let_join_now_is_started_again(tmp_path: Path) -> None:
     """So is one that came back while the others merged."""
@@ -168,6 +169,7 @@ def test_a_node_that_the_others_do_not_let_join_now_is_started_again(tmp_path: P
     assert "could not start, or join the others" in last["event"]
 
 
+@pytest.mark.long
 @needs_hazelcast
 def test_a_node_whose_log_is_ahead_of_its_clock_is_started_again(tmp_path: Path) -> None:
     """The clock catches up by itself."""
@@ -186,6 +188,7 @@ def test_another_jar_than_the_pinned_one_is_refused(tmp_path: Path) -> None:
     assert "SHA-256" in failed_start(Node(tmp_path / "root", config=f'hazelcast_jar = "{jar}"\n'))
 
 
+@pytest.mark.long
 @needs_hazelcast
 def test_whom_nobody_knows_cannot_be_left_out(tmp_path: Path) -> None:
     node = Node(tmp_path / "root", more=["--without", "zzz", "--http", f"0.0.0.0:{free_port()}"])
@@ -203,6 +206,7 @@ def test_options_that_java_does_not_take_are_named(tmp_path: Path) -> None:
     assert "NoSuchOption" in json.loads(said.splitlines()[-1])["event"]
 
 
+@pytest.mark.long
 @needs_hazelcast
 def test_the_java_that_images_have_says_nothing_in_plain_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A newer one warns of what JPype and Hazelcast do. `lines` takes JSON only."""
@@ -236,6 +240,7 @@ def test_health_readiness_and_metrics(tmp_path: Path) -> None:
         assert figures["kvwal_heap_max_bytes"] == pytest.approx(256 << 20, rel=0.1)
 
 
+@pytest.mark.long
 @needs_hazelcast
 def test_many_maps_are_told_in_bounded_lines(tmp_path: Path) -> None:
     with running(tmp_path / "root") as node, node.client() as client:
@@ -249,6 +254,7 @@ def test_many_maps_are_told_in_bounded_lines(tmp_path: Path) -> None:
             assert len([line for line in figures if line.startswith(name)]) == MOST + 1
 
 
+@pytest.mark.long
 @needs_hazelcast
 def test_python_asks_the_jvm_for_no_collections(tmp_path: Path) -> None:
     """JPype would, whenever the process has grown: all of memory is collected then, and Python's threads wait for it."""
@@ -267,6 +273,7 @@ class Named(Node):
         return f"localhost:{self.port}"
 
 
+@pytest.mark.long
 @needs_hazelcast
 def test_a_node_listens_at_the_address_of_a_host_name(tmp_path: Path) -> None:
     node = Named(tmp_path / "root")
@@ -284,6 +291,7 @@ def test_an_unknown_host_name_is_refused(tmp_path: Path) -> None:
     assert "no-such-host.invalid" in found.err
 
 
+@pytest.mark.long
 @needs_hazelcast
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_a_node_does_not_start_beside_a_registration_of_another_cluster(tmp_path: Path, is_lost: bool) -> None:

@@ -99,6 +99,7 @@ def test_a_driver_records_into_a_cluster_and_leaves_no_node_and_no_spool(
     assert {path.name for path in (node.root / "default" / CLUSTER / "spark").iterdir()} == {"node-1"}
 
 
+@pytest.mark.long
 def test_what_a_cluster_did_not_take_is_read_from_the_spool_once(
     spark: Any, node: Node, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -122,6 +123,7 @@ def test_what_a_cluster_did_not_take_is_read_from_the_spool_once(
     assert not list((tmp_path / "_spark").glob("*"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("away_at_start", [False, True])
 def test_a_cluster_that_was_away_has_the_records_before_the_driver_ends(
     spark: Any, node: Node, tmp_path: Path, away_at_start: bool

@@ -81,6 +81,7 @@ def check(folder: Path, least: list[int]) -> None:
         found.map("b")["goes on"] = True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("disk", [OsDisk(), OtherDisk()], ids=["links", "copies"])
 def test_backups_under_load(disk: OsDisk, tmp_path: Path) -> None:
     root = tmp_path / "root"

@@ -109,6 +109,7 @@ def write(store: WritableStore) -> None:
         store.map(name)["key"] = 1
 
 
+@pytest.mark.long
 def test_doctor_says_which_maintenance_of_an_open_store_fails(blocked: Blocked) -> None:
     """Until it succeeds. The reason is the one that the store's stats have."""
     blocked.block()
@@ -124,6 +125,7 @@ def test_doctor_says_which_maintenance_of_an_open_store_fails(blocked: Blocked) 
         assert blocked.since() is None
 
 
+@pytest.mark.long
 def test_doctor_says_what_had_failed_when_a_store_was_closed(blocked: Blocked) -> None:
     """The next store begins without failures, and what fails there again has failed since the first time."""
     blocked.block()

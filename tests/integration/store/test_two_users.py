@@ -82,6 +82,7 @@ def closed_log(home: Path) -> Path:
     return root
 
 
+@pytest.mark.long
 def test_what_root_does_leaves_a_store_to_its_owner(home: Path) -> None:
     root = home / "root"
     done(NOBODY, "put", root, "jobs", "a", "1")

@@ -259,6 +259,7 @@ def test_parquet_without_keys_is_refused(tmp_path: Path) -> None:
     assert stored(tmp_path / "root") == {"a": {"value": 1}}
 
 
+@pytest.mark.long
 def test_an_import_of_any_size_needs_the_same_memory(tmp_path: Path) -> None:
     """Files of 60 MB, the Parquet file as one row group."""
     count, text = 30_000, "x" * 2_000

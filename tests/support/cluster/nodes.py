@@ -184,6 +184,12 @@ def _settings(heap: str, options: Sequence[str]) -> str:
     return f'heap = "{heap}"\njava_options = {json.dumps(list(options))}\n'
 
 
+def prepare_nodes() -> None:
+    """Make the class-data archive of nodes, if it is not there."""
+    if JAR.exists() and GLUE.exists():
+        _class_data()
+
+
 @cache
 def _class_data() -> list[str]:
     home = Path(jpype.getDefaultJVMPath()).parents[2]

@@ -128,6 +128,7 @@ def test_a_flipped_bit_anywhere_is_found(objects: Objects) -> None:
         assert found.equals(table(sorted(rows(1, 20), key=lambda row: (row.identity, -row.timestamp)))), at
 
 
+@pytest.mark.long
 @pytest.mark.loop
 def test_no_flipped_bit_is_believed_by_a_reader_of_single_keys(objects: Objects, whole: bool) -> None:
     """Headers of pages too: Parquet checks no header, and passes over a page that says that it is an index."""

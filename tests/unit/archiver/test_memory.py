@@ -12,6 +12,7 @@ ROWS = 8_000
 """Of about 1 KiB each. The bounds of rows in memory are 2 MiB in the program that is measured."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["seed", "put", "compact"])
 def test_ten_times_the_log_takes_about_the_same_memory(what: str, tmp_path: Path) -> None:
     """`seed`: an archive that begins late, with a snapshot. `put`: segments. `compact`: the objects that `put` made."""

@@ -39,6 +39,7 @@ def test_a_folder_of_spools_beside_event_logs_is_refused(tmp_path: Path, words: 
     assert [path.name for path in tmp_path.iterdir()] == ["app-1"]
 
 
+@pytest.mark.long
 def test_a_disk_without_room_for_the_snapshot_has_all_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record, "MANY_EVENTS", EVENTS)
     chance = random.Random(1)  # with descriptions that are alike a snapshot takes hardly any room

@@ -30,6 +30,15 @@ def test_the_same_seed_takes_the_same_and_every_test_is_taken_by_some() -> None:
     assert set().union(*(taken("sample", seed) for seed in range(300))) == set(LONG)
 
 
+def test_the_longest_are_in_no_sample_and_in_the_rest() -> None:
+    longest = set(MANY[:-1])
+    for seed in range(20):
+        sample, rest = (set(LONG) - left_out(LONG, part, seed, longest) for part in ("sample", "rest"))
+        assert not sample & longest
+        assert sample >= {MANY[-1]}
+        assert rest == set(LONG) - sample
+
+
 def test_runs_whose_seeds_follow_one_another_take_each_test_once() -> None:
     shares = [share_of(LONG, 4, seed) for seed in range(9, 13)]
     assert sorted(name for share in shares for name in share) == sorted(LONG)
