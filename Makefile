@@ -52,7 +52,8 @@ run-cluster: $(STAMP) $(GLUE) ## a real Spark job recorded into three nodes, whi
 	@$(WITH_JAVA) $(BIN)/python examples/run_cluster.py
 
 test: $(STAMP) $(GLUE) ## tests of every kind, of the long ones a sample; ARGS='-k name' chooses among all
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(TWO) $(SEEDS) $(or $(ARGS),--part=sample)
+	@# Those of the repository are in `make check`.
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(TWO) $(SEEDS) $(or $(ARGS),--part=sample --ignore=tests/repository)
 
 test-long: $(STAMP) $(GLUE) ## the long tests that `make test` with the same SEED leaves out; EVERY=4 takes a quarter
 	@$(WITH_JAVA) $(BIN)/python deploy/fetch_event_logs.py

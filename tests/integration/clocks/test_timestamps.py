@@ -39,6 +39,7 @@ def assert_in_history(jobs: Map, told: dict[Any, int | None]) -> None:
     assert not apart, f"{len(apart)} of {len(told)} changes have another timestamp in the logs"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["put", "expiring", "delete", "absent"])
 def test_a_member_that_does_not_own_the_key_tells_the_timestamp_of_the_owner(three: Cluster, kind: str) -> None:
     """A client without smart routing sends all requests to one member, as every client does before it knows the owners."""

@@ -173,6 +173,7 @@ def registered(spark: SparkSession, request: pytest.FixtureRequest) -> SparkSess
     return spark
 
 
+@pytest.mark.long
 def test_the_data_source_gives_the_rows_of_the_merge_and_of_the_history(
     registered: SparkSession, tmp_path: Path
 ) -> None:

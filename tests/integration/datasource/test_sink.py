@@ -74,6 +74,7 @@ def fails_when(fails: Callable[[Any], bool]) -> Callable[[Any], Any]:
     return run
 
 
+@pytest.mark.long
 def test_what_a_read_shows_comes_back(spark: SparkSession, tmp_path: Path) -> None:
     items = {
         "a": {"n": 1, "s": "é", "of": [1.5, None, True]}, "b": "text", "c": 5, "d": 2.0, "e": None, "f": False, 7: [1],

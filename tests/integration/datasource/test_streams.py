@@ -30,6 +30,7 @@ def rewrite(archive: Path, **given: Any) -> None:
     compaction.rewrite(open_objects(str(archive)), place, now_ms=SYSTEM.wall_ms() + 1000, force=True, **given)
 
 
+@pytest.mark.long
 def test_each_change_comes_once_also_when_its_files_change(spark: SparkSession, tmp_path: Path) -> None:
     root, archive = tmp_path / "root", tmp_path / "archive"
     stream = Stream(spark, tmp_path / "checkpoint", store=str(root), archive=str(archive), maxRowsPerTrigger="4")

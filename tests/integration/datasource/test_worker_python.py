@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = """
 import sys
 from pyspark.sql import SparkSession
@@ -21,6 +23,7 @@ except ConfigError as error:
 """
 
 
+@pytest.mark.long
 def test_workers_without_kvwal_are_told_before_the_first_read(tmp_path: Path) -> None:
     """The Python of a virtual environment that is not activated: `python3` of the PATH has no libraries."""
     bare = tmp_path / "python3"

@@ -44,6 +44,7 @@ def found(*typed: object) -> tuple[int, list[dict[str, str]]]:
     return ran.code, [json.loads(line) for line in ran.out.splitlines()]
 
 
+@pytest.mark.long
 @needs_hazelcast
 def test_only_a_refusal_is_called_one(guarded: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     at = f"kvwal://{guarded.address}"
