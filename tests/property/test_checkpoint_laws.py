@@ -62,7 +62,9 @@ def living(model: Model) -> Model:
     passed=st.integers(0, 50),
     held=st.sampled_from([1, 2, 3, 1 << 16]),
 )
-@example(segments=[[(0, False), (1, False)], [(0, True)]], turns={0: 0, 1: 0}, passed=50, held=1)  # a delta with a delete
+@example(
+    segments=[[(0, False), (1, False)], [(0, True)]], turns={0: 0, 1: 0}, passed=50, held=1
+)  # a delta with a delete
 def test_a_snapshot_holds_the_latest_of_each_and_the_deletes_that_may_not_go(
     segments: list[list[tuple[int, bool]]], turns: dict[int, int], passed: int, held: int
 ) -> None:
