@@ -14,11 +14,10 @@ from kvwal.cli.output import OutputFailed
 from kvwal.cli.queue.items import value_of
 from kvwal.cli.queue.selection import QueueArgument, QueueName, QueueStore
 from kvwal.errors import ConfigError, StoreLocked
-from kvwal.key_class import structure_of
 from kvwal.ports.clock import SYSTEM
 from kvwal.structures.queue.changes import MOST_TAKEN
 from kvwal.structures.queue.queue import Queue
-from kvwal.structures.watch import Watch
+from kvwal.structures.watch import Watch, of_structure
 
 LOCK_SECONDS = 0.1
 """How often a store that another process holds is tried again."""
@@ -94,7 +93,7 @@ def has_item(selection: QueueStore, queue: QueueName, until: float) -> bool:
             return True
         if SYSTEM.elapsed() >= until:
             return False
-        watch = Watch(business.feed(None), lambda key_class: structure_of(key_class) == queue.structure)
+        watch = Watch(business.feed(None), of_structure(queue.structure))
         found = is_there()
         while not found and SYSTEM.elapsed() < until:
             time.sleep(FILES_SECONDS)

@@ -214,11 +214,11 @@ class Queue(AsyncStructure, AsyncIterator[Any]):
         elif errors := [waiter.error for waiter in waiters if waiter.error is not None]:
             raise _not_put_back(errors[0], held.entries, self.name)
 
-    async def _hold(self, most: int, held: Reservation) -> None:
+    async def _hold(self, most: int, held: Reservation, *, decodes: bool) -> None:
         """Hand out up to `most` items."""
         changes = self._opened_queue()._changes
         future: asyncio.Future[bool] = self._checked_loop().create_future()
-        await self._submit(changes.hold(most, held, future), future)
+        await self._submit(changes.hold(most, held, future, decodes=decodes), future)
 
 
 class QueueInTransaction(QueuePuts):
@@ -243,10 +243,13 @@ class QueueInTransaction(QueuePuts):
 
     async def hold(self, most: int) -> list[Entry]:
         """Take up to `most` items as they are stored, without a wait. If the task is cancelled meanwhile, it has taken none."""
+        return await self._held(most, decodes=False)
+
+    async def _held(self, most: int, *, decodes: bool) -> list[Entry]:
         block = self._block()
         held = block.reserve()
         try:
-            await self._queue._hold(most, held)
+            await self._queue._hold(most, held, decodes=decodes)
         except BaseException:
             self._queue._opened_queue()._state.give_back(held)
             raise
@@ -257,7 +260,9 @@ class QueueInTransaction(QueuePuts):
     async def _taken(self, most: int, timeout: float | None) -> list[Any]:
         self._block_changes.check_open()
         queue = self._queue._opened_queue()
-        return queue._decoded(await taken_by(queue._takers, partial(self.hold, most), timeout, queue.name))
+        return queue._decoded(
+            await taken_by(queue._takers, partial(self._held, most, decodes=True), timeout, queue.name)
+        )
 
     def _queue_changes(self) -> QueueChanges:
         return self._queue._opened_queue()._changes

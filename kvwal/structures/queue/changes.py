@@ -64,12 +64,7 @@ class QueueChanges:
         most = checked_number(most)
 
         def decide(group: GroupView) -> list[Entry]:
-            state: QueueState = group.state(self.structure)
-            entries = state.hand_out(most, held)
-            if not purges:
-                for entry in entries:
-                    self.business.codecs.check_known(entry.value, entry.value_class)
-            return deletes_of(entries)
+            return deletes_of(self._handed_out(group, most, held, decodes=not purges))
 
         return Submission([], most * (ENTRY_BYTES + ITEM_KEY_BYTES), future, decide)
 
@@ -84,16 +79,26 @@ class QueueChanges:
         """
         return Submission(entries, size_of(entries), future, partial(_absent, entries))
 
-    def hold(self, most: int, held: Reservation, future: Completion) -> Submission:
-        """As `take`, without the deletes: the items are in flight until they are deleted or given back."""
+    def hold(self, most: int, held: Reservation, future: Completion, *, decodes: bool) -> Submission:
+        """As `take`, without the deletes: the items are in flight until they are deleted or given back.
+
+        With `decodes` it is refused as a take is, if an item's codec is not registered here.
+        """
         most = checked_number(most)
 
         def decide(group: GroupView) -> list[Entry]:
-            state: QueueState = group.state(self.structure)
-            state.hand_out(most, held)
+            self._handed_out(group, most, held, decodes=decodes)
             return []
 
         return Submission([], ENTRY_BYTES, future, decide)
+
+    def _handed_out(self, group: GroupView, most: int, held: Reservation, *, decodes: bool) -> list[Entry]:
+        state: QueueState = group.state(self.structure)
+        entries = state.hand_out(most, held)
+        if decodes:
+            for entry in entries:
+                self.business.codecs.check_known(entry.value, entry.value_class)
+        return entries
 
 
 class QueueBlock:

@@ -170,9 +170,9 @@ class Queue(Handle):
             held.over = True
         return held.entries
 
-    def _hold(self, most: int, held: Reservation) -> None:
+    def _hold(self, most: int, held: Reservation, *, decodes: bool) -> None:
         waiter = Waiter()
-        self._business.submit(self._changes.hold(most, held, waiter), waits=True)
+        self._business.submit(self._changes.hold(most, held, waiter, decodes=decodes), waits=True)
         waiter.result()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from kvwal.codecs import Codecs
 from kvwal.entry import Entry, make_entry
 from kvwal.structures.business import LocalBusiness
 from kvwal.structures.queue.changes import QueueBlock, QueueChanges
@@ -29,8 +28,12 @@ class HoldingQueue(Protocol):
         """The name in messages."""
         ...
 
-    def _hold(self, most: int, held: Reservation) -> None:
+    def _hold(self, most: int, held: Reservation, *, decodes: bool) -> None:
         """Hand out up to `most` items."""
+        ...
+
+    def _decoded(self, entries: list[Entry]) -> list[Any]:
+        """The values of items."""
         ...
 
 
@@ -75,25 +78,26 @@ class QueueInTransaction(QueuePuts):
 
     def take(self, timeout: float | None = None) -> Any:
         """Take the first item: it is in flight until the end of the block. Waits, and raises `queue.Empty`, as `Queue.take`."""
-        [entry] = self._taken(1, timeout)
-        return self._codecs.decode(entry.value, entry.value_class)
+        return self._taken(1, timeout)[0]
 
     def take_many(self, most: int, timeout: float | None = 0) -> list[Any]:
         """Take up to `most` items, as `Queue.take_many`: they are in flight until the end of the block."""
         from queue import Empty
 
         try:
-            entries = self._taken(most, timeout)
+            return self._taken(most, timeout)
         except Empty:
             return []
-        return [self._codecs.decode(entry.value, entry.value_class) for entry in entries]
 
     def hold(self, most: int) -> list[Entry]:
         """Take up to `most` items as they are stored, without a wait."""
+        return self._held(most, decodes=False)
+
+    def _held(self, most: int, *, decodes: bool) -> list[Entry]:
         block = self._block()
         held = block.reserve()
         try:
-            self._queue._hold(most, held)
+            self._queue._hold(most, held, decodes=decodes)
         except BaseException:
             self._queue._state.give_back(held)
             raise
@@ -101,13 +105,9 @@ class QueueInTransaction(QueuePuts):
             block.release(held)
         return held.entries
 
-    def _taken(self, most: int, timeout: float | None) -> list[Entry]:
+    def _taken(self, most: int, timeout: float | None) -> list[Any]:
         queue = self._queue
-        return taken_by(queue._takers, lambda: self.hold(most), timeout, queue.name)
+        return queue._decoded(taken_by(queue._takers, lambda: self._held(most, decodes=True), timeout, queue.name))
 
     def _queue_changes(self) -> QueueChanges:
         return self._queue._changes
-
-    @property
-    def _codecs(self) -> Codecs:
-        return self._queue._business.codecs

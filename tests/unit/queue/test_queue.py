@@ -301,4 +301,10 @@ def test_an_item_that_cannot_be_decoded_here_is_not_taken(
         with pytest.raises(kvwal.CodecError, match="the codec 'own' is not registered here"):
             take()
     assert (len(q), q.in_flight) == (2, 0)
+    with q.transaction() as t:  # nor in a block that goes on
+        with pytest.raises(kvwal.CodecError, match="the codec 'own' is not registered here"):
+            t.take(timeout=0)
+        assert len(t.hold(1)) == 1  # as it is stored
+        t.put("last")
+    assert list(q.browse()) == ["next", "last"]
     assert q.purge() == 2
