@@ -45,8 +45,8 @@ class GroupView:
     def __init__(self, lookup: Lookup, state: Callable[[str], Any], now_ms: int, stamps: Callable[[int], int]) -> None:
         """`lookup` and `state` are those of the memory. Expiry is judged by `now_ms` (unix ms).
 
-        `stamps` draws so many timestamps of the log, one after the other, and returns the first: they are above all before them,
-        and below that of the transaction that is being decided.
+        `stamps(count)` draws `count` consecutive timestamps of the log and returns the first. Each is above all timestamps drawn
+        before, and below the timestamp of the transaction that is being decided.
         """
         self.state = state
         self.stamps = stamps

@@ -19,7 +19,7 @@ VALUE = 100
 
 
 def once(run: Run, name: str, batch: int) -> rounds.Figures:
-    """One contestant with so many items a transaction."""
+    """One contestant with `batch` items a transaction."""
     sizes = {"producers": 1, "batch": batch, "value": VALUE, **rounds.seconds(run)}
     if name == "kvwal":
         return dict(in_child(f"{rounds.DRIVE}:queue", folder=str(run.root()), **sizes))

@@ -22,6 +22,7 @@ from kvwal.structures.queue.queue import Queue as SyncQueue
 from kvwal.structures.queue.queue import QueuedItem
 from kvwal.structures.queue.state import Reservation
 from kvwal.structures.queue.transaction import QueuePuts
+from kvwal.structures.queue.waiting import first_of
 from kvwal.structures.time_to_live import TimeToLive
 from kvwal.structures.transaction import TransactionChanges
 from kvwal.structures.watch import AsyncWatch, of_structure
@@ -74,19 +75,14 @@ class Queue(AsyncStructure, AsyncIterator[Any]):
 
     async def take(self, timeout: float | None = None) -> Any:
         """Take the first item. Waits up to `timeout` seconds (None: without end, 0: not at all), then `queue.Empty`."""
-        return (await self._taken(1, timeout))[0]
+        return first_of(await self._taken(1, timeout), self.name)
 
     async def take_many(self, most: int, timeout: float | None = 0) -> list[Any]:
         """Take up to `most` items in one transaction, the first ones, at most 10,000. An empty list if there is none.
 
         Waits up to `timeout` seconds for the first item.
         """
-        from queue import Empty
-
-        try:
-            return await self._taken(most, timeout)
-        except Empty:
-            return []
+        return await self._taken(most, timeout)
 
     async def __anext__(self) -> Any:
         """Take the first item. Waits until there is one."""
@@ -173,7 +169,7 @@ class Queue(AsyncStructure, AsyncIterator[Any]):
 
     async def _taken(self, most: int, timeout: float | None) -> list[Any]:
         queue = await self._reading()
-        return queue._decoded(await taken_by(queue._takers, partial(self._take, most), timeout, queue.name))
+        return queue._decoded(await taken_by(queue._takers, partial(self._take, most), timeout))
 
     async def _take(self, most: int, *, purges: bool = False) -> list[Entry]:
         queue = self._opened_queue()
@@ -230,16 +226,11 @@ class QueueInTransaction(QueuePuts):
 
     async def take(self, timeout: float | None = None) -> Any:
         """Take the first item: it is in flight until the end of the block. Waits, and raises `queue.Empty`, as `Queue.take`."""
-        return (await self._taken(1, timeout))[0]
+        return first_of(await self._taken(1, timeout), self._queue.name)
 
     async def take_many(self, most: int, timeout: float | None = 0) -> list[Any]:
         """Take up to `most` items, as `Queue.take_many`: they are in flight until the end of the block."""
-        from queue import Empty
-
-        try:
-            return await self._taken(most, timeout)
-        except Empty:
-            return []
+        return await self._taken(most, timeout)
 
     async def hold(self, most: int) -> list[Entry]:
         """Take up to `most` items as they are stored, without a wait. If the task is cancelled meanwhile, it has taken none."""
@@ -260,9 +251,7 @@ class QueueInTransaction(QueuePuts):
     async def _taken(self, most: int, timeout: float | None) -> list[Any]:
         self._block_changes.check_open()
         queue = self._queue._opened_queue()
-        return queue._decoded(
-            await taken_by(queue._takers, partial(self._held, most, decodes=True), timeout, queue.name)
-        )
+        return queue._decoded(await taken_by(queue._takers, partial(self._held, most, decodes=True), timeout))
 
     def _queue_changes(self) -> QueueChanges:
         return self._queue._opened_queue()._changes

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from kvwal.ports.boundary import call_on, logged
 from kvwal.ports.tasks import this_thread
-from kvwal.structures.queue.waiting import TakersOfLog, checked_timeout, nothing_in
+from kvwal.structures.queue.waiting import TakersOfLog, checked_timeout
 
 T = TypeVar("T")
 _not_woken = logged("a task that waits for an item of a queue could not be woken, which is a bug")
@@ -39,9 +39,7 @@ class TaskSignal:
         return self._event.is_set()
 
 
-async def taken_by(
-    takers: TakersOfLog, take: Callable[[], Awaitable[list[T]]], timeout: float | None, name: str
-) -> list[T]:
+async def taken_by(takers: TakersOfLog, take: Callable[[], Awaitable[list[T]]], timeout: float | None) -> list[T]:
     """As `kvwal.structures.queue.waiting.taken_by`, for a task. A take that is cancelled wakes another taker, too."""
     timeout = checked_timeout(timeout)
     if items := await take():
@@ -56,9 +54,7 @@ async def taken_by(
         finally:
             if not woken:
                 takers.state.forget(signal.set)
-    if takers.may_take and (items := await take()):
-        return items
-    raise nothing_in(name)
+    return await take() if takers.may_take else []
 
 
 class TaskWaiter:

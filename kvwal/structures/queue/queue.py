@@ -16,7 +16,7 @@ from kvwal.structures.queue.changes import MOST_TAKEN, QueueChanges
 from kvwal.structures.queue.positions import is_item, key_of, position_of, priority_of
 from kvwal.structures.queue.state import Reservation
 from kvwal.structures.queue.transaction import QueueInTransaction
-from kvwal.structures.queue.waiting import nothing_in, taken_by, takers_of
+from kvwal.structures.queue.waiting import first_of, taken_by, takers_of
 from kvwal.structures.time_to_live import TimeToLive
 from kvwal.structures.transaction import Transaction
 from kvwal.structures.watch import Watch, of_structure, parse_start
@@ -75,25 +75,18 @@ class Queue(Handle):
 
     def take(self, timeout: float | None = None) -> Any:
         """Take the first item. Waits up to `timeout` seconds (None: without end, 0: not at all), then `queue.Empty`."""
-        return self._taken(1, timeout)[0]
+        return first_of(self._taken(1, timeout), self.name)
 
     def take_many(self, most: int, timeout: float | None = 0) -> list[Any]:
         """Take up to `most` items in one transaction, the first ones, at most 10,000. An empty list if there is none.
 
         Waits up to `timeout` seconds for the first item.
         """
-        from queue import Empty
-
-        try:
-            return self._taken(most, timeout)
-        except Empty:
-            return []
+        return self._taken(most, timeout)
 
     def peek(self) -> Any:
         """The first item, which stays. `queue.Empty` if there is none to take."""
-        for item in self.browse():
-            return item
-        raise nothing_in(self.name)
+        return first_of(self.browse(), self.name)
 
     def browse(self) -> Iterator[Any]:
         """The items that can be taken, in order. They stay; items that are put or taken meanwhile may be there or not."""
@@ -152,7 +145,7 @@ class Queue(Handle):
         return Watch(self._business.feed(parse_start(after)), of_structure(self._changes.structure))
 
     def _taken(self, most: int, timeout: float | None) -> list[Any]:
-        return self._decoded(taken_by(self._takers, lambda: self._take(most), timeout, self.name))
+        return self._decoded(taken_by(self._takers, lambda: self._take(most), timeout))
 
     def _decoded(self, entries: list[Entry]) -> list[Any]:
         return [self._business.codecs.decode(entry.value, entry.value_class) for entry in entries]

@@ -10,7 +10,7 @@ from kvwal.structures.business import LocalBusiness
 from kvwal.structures.queue.changes import QueueBlock, QueueChanges
 from kvwal.structures.queue.positions import priority_of
 from kvwal.structures.queue.state import QueueState, Reservation
-from kvwal.structures.queue.waiting import TakersOfLog, taken_by
+from kvwal.structures.queue.waiting import TakersOfLog, first_of, taken_by
 from kvwal.structures.time_to_live import TimeToLive
 from kvwal.structures.transaction import TransactionChanges
 
@@ -78,16 +78,11 @@ class QueueInTransaction(QueuePuts):
 
     def take(self, timeout: float | None = None) -> Any:
         """Take the first item: it is in flight until the end of the block. Waits, and raises `queue.Empty`, as `Queue.take`."""
-        return self._taken(1, timeout)[0]
+        return first_of(self._taken(1, timeout), self._queue.name)
 
     def take_many(self, most: int, timeout: float | None = 0) -> list[Any]:
         """Take up to `most` items, as `Queue.take_many`: they are in flight until the end of the block."""
-        from queue import Empty
-
-        try:
-            return self._taken(most, timeout)
-        except Empty:
-            return []
+        return self._taken(most, timeout)
 
     def hold(self, most: int) -> list[Entry]:
         """Take up to `most` items as they are stored, without a wait."""
@@ -107,7 +102,7 @@ class QueueInTransaction(QueuePuts):
 
     def _taken(self, most: int, timeout: float | None) -> list[Any]:
         queue = self._queue
-        return queue._decoded(taken_by(queue._takers, lambda: self._held(most, decodes=True), timeout, queue.name))
+        return queue._decoded(taken_by(queue._takers, lambda: self._held(most, decodes=True), timeout))
 
     def _queue_changes(self) -> QueueChanges:
         return self._queue._changes

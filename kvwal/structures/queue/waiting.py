@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 from weakref import ref
 
@@ -55,8 +55,8 @@ def takers_of(business: LocalBusiness, state: QueueState) -> TakersOfLog:
     return takers
 
 
-def taken_by(takers: TakersOfLog, take: Callable[[], list[T]], timeout: float | None, name: str) -> list[T]:
-    """What `take` gives, once that is something. Waits at most `timeout` seconds (None: without end), then `queue.Empty`.
+def taken_by(takers: TakersOfLog, take: Callable[[], list[T]], timeout: float | None) -> list[T]:
+    """What `take` gives, once that is something. Waits at most `timeout` seconds (None: without end); then an empty list.
 
     A taker that was woken takes next. If its take fails, the take wakes another one (`QueueState.give_back`).
     """
@@ -73,9 +73,7 @@ def taken_by(takers: TakersOfLog, take: Callable[[], list[T]], timeout: float | 
         finally:
             if not woken:
                 takers.state.forget(signal.set)
-    if takers.may_take and (items := take()):
-        return items
-    raise nothing_in(name)
+    return take() if takers.may_take else []
 
 
 def checked_timeout(timeout: Any) -> float | None:
@@ -89,6 +87,8 @@ def checked_timeout(timeout: Any) -> float | None:
     )
 
 
-def nothing_in(name: str) -> queue.Empty:
-    """The error of a queue without an item to take."""
-    return queue.Empty(f"{name}: there is no item to take.")
+def first_of(items: Iterable[T], name: str) -> T:
+    """The first of these items of the queue `name`. `queue.Empty` if there is none."""
+    for item in items:
+        return item
+    raise queue.Empty(f"{name}: there is no item to take.")

@@ -9,7 +9,7 @@ interface Peer extends Closeable {
     /** Returns when all entries are durable. Each call is one transaction where the peer has transactions. */
     void put(int producer, List<Entry> entries) throws IOException;
 
-    /** Takes so many entries in one transaction, of a peer that is a queue. Returns when that is durable. */
+    /** A queue takes `many` entries in one transaction. Returns when the take is durable. */
     default void take(int many) throws IOException {
         throw new IOException("this peer is no queue");
     }
