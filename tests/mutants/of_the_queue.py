@@ -14,8 +14,8 @@ MUTANTS = [
         "a take is acknowledged, and not in the log",
         1,
         CHANGES,
-        "            return deletes_of(entries)\n",
-        "            return []\n",
+        "            return deletes_of(self._handed_out(group, most, held, decodes=not purges))\n",
+        "            self._handed_out(group, most, held, decodes=not purges)\n            return []\n",
         f"{MODEL} {QUEUE}",
     ),
     Mutant(
