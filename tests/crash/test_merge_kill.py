@@ -72,6 +72,7 @@ def calls_of_merge(root: Path, kill_at: int) -> int:
     return count
 
 
+@pytest.mark.long
 @pytest.mark.loop
 def test_killed_at_any_call_no_read_changes_and_the_next_merge_ends(root: Path, tmp_path: Path, whole: bool) -> None:
     before, versions = entries(root), history(root)

@@ -62,6 +62,7 @@ def collected(frame: Any) -> list[tuple[Any, ...]]:
     )
 
 
+@pytest.mark.long
 @settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_spark_merges_as_the_plain_and_the_vectorised_form(

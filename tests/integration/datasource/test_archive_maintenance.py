@@ -64,6 +64,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.parquet")}
 
 
+@pytest.mark.long
 def test_a_rewrite_makes_the_objects_that_a_local_one_makes(
     spark: SparkSession, objects: LocalObjects, tmp_path: Path
 ) -> None:
@@ -82,6 +83,7 @@ def test_a_rewrite_makes_the_objects_that_a_local_one_makes(
     assert kvwal_archive.spark.gc(spark, objects.url, **NAMES, grace_ms=0) == []
 
 
+@pytest.mark.long
 def test_two_rewrites_at_once_make_each_object_once(spark: SparkSession, objects: LocalObjects, tmp_path: Path) -> None:
     before = {*contents(tmp_path / "archive")}
 
@@ -96,6 +98,7 @@ def test_two_rewrites_at_once_make_each_object_once(spark: SparkSession, objects
     assert kvwal_archive.spark.verify(spark, objects.url, **NAMES).findings == []
 
 
+@pytest.mark.long
 @pytest.mark.breaks("files", reason="one object is there that nothing reads, for the report")
 def test_the_report_is_that_of_the_local_check(spark: SparkSession, objects: LocalObjects, tmp_path: Path) -> None:
     def reports() -> None:
@@ -175,6 +178,7 @@ def test_a_base_has_the_rows_of_a_local_one_and_reads_begin_with_it(
     assert chosen(objects) == newer
 
 
+@pytest.mark.long
 def test_a_base_whose_worker_or_driver_is_killed_is_made_by_the_next_run(
     spark: SparkSession, objects: LocalObjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -134,6 +134,7 @@ def test_a_write_that_fails_leaves_nothing(spark: SparkSession, tmp_path: Path) 
     assert (len(stored(tmp_path)), staged(tmp_path)) == (1, [])
 
 
+@pytest.mark.long
 def test_a_large_write_is_some_transactions_and_its_marks_are_not_shown(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.range(0, LARGE, 1, 3).selectExpr("concat('job-', id) AS key", "repeat('x', 180) AS v")
     with kvwal.open(tmp_path, archive=None) as store:

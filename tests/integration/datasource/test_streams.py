@@ -127,6 +127,7 @@ def test_compacted_history_is_a_beginning_and_later_a_gap(spark: SparkSession, t
             stream.run()
 
 
+@pytest.mark.long
 def test_the_lines_of_the_page_run(spark: SparkSession, tmp_path: Path) -> None:
     names: dict[str, Any] = {
         "spark": spark, "root": str(tmp_path / "root"), "archive": str(tmp_path / "archive"),

@@ -75,6 +75,7 @@ def test_a_lost_registration_of_a_take_over_hides_nothing(objects: Objects) -> N
         live_objects(objects, PLACE)
 
 
+@pytest.mark.long
 def test_a_restore_does_not_leave_out_what_a_wrong_registration_hides(tmp_path: Path) -> None:
     for cluster in ("east", "west"):
         with kvwal.open(tmp_path / cluster, cluster=cluster, archive=tmp_path / "archive") as store:

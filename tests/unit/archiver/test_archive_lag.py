@@ -40,6 +40,7 @@ def test_a_quiet_log_that_is_written_to_again_is_as_late_as_its_new_entry() -> N
     assert behind.seconds(1, DAY + 3.0) == 2.0
 
 
+@pytest.mark.long
 def test_a_week_without_an_archive_is_remembered_in_little() -> None:
     behind = ArchiveLag()
     for now in range(7 * DAY):
