@@ -15,9 +15,10 @@ from kvwal_archive.objects import check_url, typed_path
 KIB = 1 << 10
 MIB = 1 << 20
 TRANSACTION_BYTES = 5 * MIB
-"""The limit of a transaction, in bytes as `kvwal.log.submission.size_of` counts them. All other limits come from it:
+"""The limit of what one block of the log holds, in bytes as `kvwal.log.submission.size_of` counts them. Others come from it:
 
-- `Settings.overflow_bytes`, which a store may set lower. Every map, also one of a cluster, refuses more with `TooLarge`.
+- `Settings.value_bytes`, and the size of a transaction of a cluster: more is refused with `TooLarge`.
+- `Settings.overflow_bytes`: a larger transaction goes into an overflow file.
 - `PendingEntry.MAX_BYTES` in Java: one change of a cluster's map, or the intent that holds all changes of a transaction.
 - `kvwal.spark.sink.rows.ROWS_BYTES`: rows beside the marks of a write.
 - The longest field of a CSV file that `kvwal import` reads.
@@ -128,8 +129,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of keys and values that may wait for the log writer before producers wait."""
     ring_seconds: float = 60.0
     """How long a producer waits for space in the ring before `Overloaded` is raised."""
+    value_bytes: int = TRANSACTION_BYTES
+    """A key and its value above this size together are refused with `TooLarge`."""
     overflow_bytes: int = TRANSACTION_BYTES
-    """A transaction above this size is refused with `TooLarge`."""
+    """A transaction above this size is written into a file of its own, which the log names."""
     checkpoint_seconds: float = 120.0
     """A business that was written to is checkpointed at least this often, if that is worth its cost."""
     checkpoint_bytes: int = 256 * MIB
@@ -165,8 +168,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError(f"settings: reserve_bytes={reserve!r} must be a number of bytes, 0 for none, or None.")
         if self.segment_bytes < LEAST_SEGMENT:
             raise ConfigError(f"settings: segment_bytes={self.segment_bytes} is below 64 KiB.")
-        if self.overflow_bytes > TRANSACTION_BYTES:
-            most = f"{TRANSACTION_BYTES // MIB} MiB"
-            raise ConfigError(
-                f"settings: overflow_bytes={self.overflow_bytes} is above {most}, which one block can hold."
-            )
+        for name in ("value_bytes", "overflow_bytes"):
+            if (value := getattr(self, name)) > TRANSACTION_BYTES:
+                most = f"{TRANSACTION_BYTES // MIB} MiB"
+                raise ConfigError(f"settings: {name}={value} is above {most}, which one block can hold.")

@@ -87,7 +87,7 @@ class CodecError(KvwalError):
 
 
 class TooLarge(KvwalError):
-    """A transaction is larger than `overflow_bytes`. Nothing of it was written."""
+    """A value is larger than `value_bytes`, or a transaction of a cluster larger than 5 MiB. Nothing of it was written."""
 
     kind = Kind.CALLER
 

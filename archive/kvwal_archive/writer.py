@@ -74,6 +74,20 @@ def put_snapshot(
     return _put_owned(objects, place, span, seals, lambda: _put(objects, written, path))
 
 
+def put_rows(
+    objects: Objects, place: Place, span: Span, batches: Iterable[pa.RecordBatch], seals: Seals, path: Path
+) -> Stored:
+    """`put_segment` of rows that come as a stream, in object order. See `put_snapshot` for `path` and for the memory.
+
+    Raises `KvwalError` if the rows are not as many as the sequences of the span.
+    """
+    written = write_file(path, place, lambda: span, batches, seals)
+    rows, wanted = written.rows if written is not None else 0, span.last - span.first + 1
+    if written is None or rows != wanted:
+        raise KvwalError(f"The rows of sequences {span.first}–{span.last} are not that range: {rows} rows.")
+    return _put_owned(objects, place, span, seals, lambda: _put(objects, written, path))
+
+
 def _put_owned(
     objects: Objects, place: Place, span: Span, seals: Seals, put: Callable[[], tuple[Stored, bool]]
 ) -> Stored:

@@ -27,6 +27,7 @@ from kvwal.archiver.jobs import (
     SeveralAnswers,
     up_to_bytes,
 )
+from kvwal.archiver.large_segment import put_large
 from kvwal.archiver.scratch import scratch_beside_log
 from kvwal.entry import TIMESTAMP_SHIFT, Decode, time_mark
 from kvwal.errors import ArchiveError, ArchiveGap, KvwalError
@@ -37,7 +38,8 @@ from kvwal.log.checkpoint import Tombstones, checkpoint
 from kvwal.log.files.atomic_file import delete_abandoned
 from kvwal.log.files.chain import snapshot_parts
 from kvwal.log.files.snapshot_reader import open_snapshot
-from kvwal.log.reader import entry_decoder, log_files, sealed_blocks
+from kvwal.log.overflow.read import sealed_blocks
+from kvwal.log.reader import entry_decoder, log_files
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.disk import OS_DISK, Disk
 from kvwal.ports.locks import Lock
@@ -55,6 +57,9 @@ from kvwal_archive.reader import Coverage
 
 OBJECT_BYTES = 64 << 20
 """Limit of the segments that go into one object, which is built in memory."""
+
+LARGE_BYTES = 2 * OBJECT_BYTES
+"""A segment above this size, which has overflow files, is sorted in files. It is in an object of its own."""
 
 Run = Callable[[list[Callable[[], "Archived | Failed"]]], "list[Archived | Failed]"]
 """Calls the functions and returns their results, in their order."""
@@ -166,7 +171,11 @@ def _archive(job: Archive, disk: Disk, clock: Clock) -> Archived:
             " (with the snapshot).",
         )
     for batch in _batches(up_to_bytes(wanted, job.most_bytes)):
-        timestamp = max(timestamp, _put(objects, job.target, disk, decode, batch))
+        if batch[0].size > LARGE_BYTES:
+            greatest = put_large(objects, place, job.target.log_id, disk, decode, batch[0].segment())
+        else:
+            greatest = _put(objects, job.target, disk, decode, batch)
+        timestamp = max(timestamp, greatest)
         last = batch[-1].last
     where = (place.namespace, place.cluster, place.business)
     nodes = [other.node for other in registry.registered(objects, *where)]

@@ -62,7 +62,7 @@ class ClusterBusiness:
     def __init__(self, link: Link, name: str, deliver: Deliver) -> None:
         self.name = name
         self.codecs = registry
-        self.overflow_bytes = TRANSACTION_BYTES
+        self.value_bytes = self.transaction_bytes = TRANSACTION_BYTES
         self.label = f"{name} ({link.address})"
         self.state = ClusterMemory(link, name, self.label)
         self._slots = Semaphore(SLOTS)

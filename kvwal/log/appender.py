@@ -14,10 +14,12 @@ from typing import TypeVar
 import msgspec
 
 from kvwal.config import KIB, LEAST_SEGMENT, Settings
+from kvwal.entry import Entry
 from kvwal.errors import StorageFull
 from kvwal.log.files.format import Header
 from kvwal.log.files.preallocation import PreallocatedSegments
 from kvwal.log.files.segment import SealedSegment, Segment, blank_file
+from kvwal.log.overflow.files import OverflowFiles, WrittenOverflow
 from kvwal.ports.clock import Clock
 from kvwal.ports.descriptors import OWN_DESCRIPTORS, Descriptors
 from kvwal.ports.disk import Disk, File, Folder
@@ -85,6 +87,7 @@ class Appender:
         self._most = min(settings.segment_bytes, copied)
         self._limit = min(_FIRST_LIMIT, self._most)
         self.preallocated = PreallocatedSegments(disk, self.space, folder)
+        self.overflow = OverflowFiles(disk, clock, self.space, folder)
         self._not_preallocated = 0
         self.sealed = sealed
         self.unsynced = 0
@@ -105,8 +108,8 @@ class Appender:
 
     @property
     def size(self) -> int:
-        """Bytes in the current segment."""
-        return self._segment.position
+        """Bytes in the current segment and in its overflow files."""
+        return self._segment.position + self._segment.overflowed
 
     @property
     def entries(self) -> int:
@@ -132,6 +135,23 @@ class Appender:
             self.unsynced += sum(map(len, payloads))
             if sync:
                 self._sync()
+
+    def write_overflow(self, entries: list[Entry]) -> WrittenOverflow:
+        """Write a large transaction into a durable file, for `place_overflow`. For any thread. `StorageFull`: no room for it."""
+        try:
+            return self.overflow.write(self.header, entries)
+        except OSError as error:
+            raise storage_full(self._folder, error) or error from error
+
+    def place_overflow(self, written: WrittenOverflow, before: int, timestamp: int) -> bytes:
+        """Give an overflow file its name, durably. Returns the payload of the block that names it, for the next group.
+
+        `before` is how many entries of the group come before those of the file.
+        """
+        with self._lock:
+            self._check()
+            self.check_place()
+            return self.overflow.place(written, self.next_sequence + before, timestamp)
 
     def _make_ready(self, payloads: Sequence[bytes]) -> None:
         """Open the file, begin the next segment if this one is full, and allocate space."""
@@ -253,6 +273,7 @@ class Appender:
                 self._count()
         if seal:
             self.preallocated.clear()
+            self.overflow.clear()
 
     def check_place(self) -> None:
         """Raise `LogMoved` if the folder's path no longer leads to the log. Any thread may call it."""

@@ -19,12 +19,13 @@ from kvwal.entry import TIMESTAMP_SHIFT, Decode, Entry
 from kvwal.errors import CorruptLog
 from kvwal.log.files.chain import missing_part_problem, snapshot_parts, superseded
 from kvwal.log.files.format import Header, SnapshotHeader
-from kvwal.log.files.names import LogFile, parse_name
+from kvwal.log.files.names import LogFile, parse_name, partial_name
 from kvwal.log.files.segment import SealedSegment
 from kvwal.log.files.snapshot import in_blocks, size_of, write_snapshot
 from kvwal.log.files.snapshot_reader import merge_all
 from kvwal.log.latest_entries import LatestEntries
-from kvwal.log.reader import SnapshotReader, log_files, read_header, sealed_blocks, streamed
+from kvwal.log.overflow.read import sealed_blocks
+from kvwal.log.reader import SnapshotReader, log_files, read_header, streamed
 from kvwal.ports.clock import Clock
 from kvwal.ports.disk import Disk
 
@@ -100,23 +101,31 @@ def _round(
     segments = _uncovered(folder, segments, parts)
     if not segments:
         return None
-    newer, header = _fold(disk, segments, decode)
-    plan = _plan(disk, folder, parts, segments[0], newer)
-    if plan.kept:
-        tombstones = Tombstones()  # the entries that a delete shadows may be in a part that stays
-    counter = _Counter()
-    merged = merge_all([newer.in_order(), *(_stream(disk, folder, part, decode, counter) for part in plan.merged)])
-    made = SnapshotHeader(
-        log_id=header.log_id, namespace=header.namespace, cluster=header.cluster, business=header.business,
-        node=header.node, epoch=header.epoch, first_sequence=plan.first, previous_crc=plan.previous_crc,
-        salt=0, created_ms=0,
-        last_sequence=segments[-1].last, last_crc=segments[-1].crc, last_timestamp=plan.timestamp,
-    )  # fmt: skip
-    blocks = _blocks(_kept(merged, plan.timestamp >> TIMESTAMP_SHIFT, tombstones, counter), counter)
-    path = write_snapshot(disk, clock, folder, made, blocks, left_out=lambda: counter.left_out)
+    tag = f"{clock.random_bits(64):016x}"  # an archiver that outlived its killed parent may be at the same work
+    with LatestEntries(decode, disk, lambda number: folder / partial_name(f"fold-{tag}-{number}")) as newer:
+        for segment in segments:
+            for _, entries in sealed_blocks(disk, segment, decode):
+                newer.add(entries)
+        plan = _plan(disk, folder, parts, segments[0], newer)
+        if plan.kept:
+            tombstones = Tombstones()  # the entries that a delete shadows may be in a part that stays
+        counter = _Counter()
+        merged = merge_all([newer.in_order(), *(_stream(disk, folder, part, decode, counter) for part in plan.merged)])
+        blocks = _blocks(_kept(merged, plan.timestamp >> TIMESTAMP_SHIFT, tombstones, counter), counter)
+        made = _made(read_header(disk, segments[-1].path), segments[-1], plan)
+        path = write_snapshot(disk, clock, folder, made, blocks, left_out=lambda: counter.left_out)
     for file in superseded(snapshots, [parse_name(path.name), *plan.kept]):
         disk.unlink(folder / file.name)  # after a power cut it may be there again, which does no harm
     return CheckpointResult(made.last_sequence, counter.entries, disk.size(path) + plan.kept_bytes, bool(plan.kept))
+
+
+def _made(header: Header, last: SealedSegment, plan: _Plan) -> SnapshotHeader:
+    """The header of the part that a plan makes, up to the end of the segment `last`, which has the header `header`."""
+    return SnapshotHeader(
+        log_id=header.log_id, namespace=header.namespace, cluster=header.cluster, business=header.business,
+        node=header.node, epoch=header.epoch, first_sequence=plan.first, previous_crc=plan.previous_crc,
+        salt=0, created_ms=0, last_sequence=last.last, last_crc=last.crc, last_timestamp=plan.timestamp,
+    )  # fmt: skip
 
 
 def _uncovered(folder: Path, segments: list[SealedSegment], parts: list[LogFile]) -> list[SealedSegment]:
@@ -175,15 +184,6 @@ def _worth_merging(sizes: Sequence[int], new: int) -> int:
 def _header(disk: Disk, path: Path) -> SnapshotHeader:
     with disk.view(path) as buffer:
         return SnapshotReader(path, buffer).header
-
-
-def _fold(disk: Disk, segments: list[SealedSegment], decode: Decode) -> tuple[LatestEntries, Header]:
-    """The latest entry of every identity in these segments, and the header of the last."""
-    latest = LatestEntries(decode)
-    for segment in segments:
-        for _, entries in sealed_blocks(disk, segment, decode):
-            latest.add(entries)
-    return latest, read_header(disk, segments[-1].path)
 
 
 class _Counter:

@@ -13,7 +13,7 @@ import msgspec
 
 from kvwal.config import Flush, Settings
 from kvwal.entry import TIMESTAMP_SHIFT
-from kvwal.errors import ArchiveError, ClockSkew, ConfigError, KvwalError, StorageFull, StoreLocked
+from kvwal.errors import ArchiveError, ClockSkew, ConfigError, KvwalError, LogFailed, StorageFull, StoreLocked
 from kvwal.hlc import HybridClock, to_text
 from kvwal.log.appender import Appender, LogMoved, storage_full
 from kvwal.log.files.chain import check_belongs
@@ -24,7 +24,7 @@ from kvwal.log.files.segment import SealedSegment
 from kvwal.log.reader import Progress, entry_decoder
 from kvwal.log.recovery import Recovered, RecoveryTarget, recover
 from kvwal.log.ring import Ring
-from kvwal.log.submission import LogMemory
+from kvwal.log.submission import ENTRY_BYTES, LogMemory, Submission
 from kvwal.log.writer import Writer
 from kvwal.ports.boundary import raised_to_awaiter, start_task, when_done
 from kvwal.ports.clock import Clock
@@ -91,6 +91,27 @@ class Log:
         """Whether the writer has stopped: nothing is acknowledged any more."""
         return self._task.done()
 
+    def write_ahead(self, submission: Submission) -> None:
+        """Write the entries of a large transaction, which is not decided by the writer, into an overflow file, before it is
+        submitted: then the others wait for one small block only. For any thread but the writer's. Blocks.
+
+        `StorageFull` and `LogFailed`: nothing was written.
+        """
+        try:
+            submission.overflow = self.appender.write_overflow(submission.entries)
+        except OSError as error:
+            raise LogFailed(
+                f"{self.folder}: a transaction of {len(submission.entries):,} entries could not be written ({error}); nothing of"
+                " it is in the log.",
+                hint="Mend the disk, then try again.",
+            ) from error
+        submission.size = ENTRY_BYTES
+
+    def discard_ahead(self, submission: Submission) -> None:
+        """Delete the overflow file of a transaction that was not submitted, if there is one."""
+        if submission.overflow is not None:
+            self.appender.overflow.discard(submission.overflow)
+
     async def rotate(self) -> None:
         """Seal the current segment, so that its entries can be archived and checkpointed."""
         await self.ring.command(self.writer.rotate)
@@ -111,8 +132,10 @@ class Log:
             sealed = self.appender.sealed
             while sealed and sealed[0].last <= upto:
                 path = sealed[0].path
+                last = sealed[0].last
                 try:
                     self.appender.preallocated.recycle(path)
+                    self.appender.overflow.drop(last)
                 except OSError as error:
                     raise _not_dropped(path, error) from error
                 finally:
@@ -261,7 +284,8 @@ async def open_log(
         ring = Ring(settings.ring_slots, settings.ring_bytes, settings.ring_seconds, ports.clock.elapsed)
         writer = Writer(
             ring, appender, memory, hybrid,
-            clock=ports.clock, workers=ports.workers, flush=flush, metrics=ports.metrics,
+            clock=ports.clock, workers=ports.workers, flush=flush, overflow_bytes=settings.overflow_bytes,
+            metrics=ports.metrics,
         )  # fmt: skip
         return Log(ports, folder, place, recovered, hybrid, held[0], writer)
     except BaseException as error:

@@ -27,20 +27,23 @@ from kvwal.log.files.format import (
     Block,
     BlockKind,
     Header,
+    OverflowReference,
     Seal,
     SnapshotHeader,
     block_size,
+    decode_overflow,
     decode_seal,
     find_blocks,
     unpack_block,
     unpack_header,
     unpack_snapshot_header,
 )
-from kvwal.log.files.names import FileKind, LogFile, parse_name
-from kvwal.log.files.segment import SEAL_ROOM, SealedSegment
+from kvwal.log.files.names import FileKind, LogFile, overflow_number, parse_name
+from kvwal.log.files.segment import SEAL_ROOM
 from kvwal.ports.disk import Buffer, Disk, drop_pages
 
 T = TypeVar("T")
+_OF_ENTRIES = (BlockKind.ENTRIES, BlockKind.OVERFLOW)
 READ_BYTES = 8 << 20
 """About how many bytes of a file that is streamed are in memory at a time."""
 _PART_BYTES = 1 << 20
@@ -49,6 +52,12 @@ _HEADER_BYTES = 64 << 10
 
 Progress = Callable[[int, int, str], None]
 """Progress callback: bytes done, bytes in all, and the name of the step."""
+
+
+ReadOverflow = Callable[[Path, Header, OverflowReference, Decode, Sequence[bytes]], Iterator[tuple[int, list[Entry]]]]
+"""Reads the overflow file that a block of a segment names: given the segment's path and header, the entries of each block of the
+file, and how many entries come before them. The last argument is `holding` of `SegmentReader.numbered`.
+"""
 
 
 class SegmentEnd(Enum):
@@ -114,10 +123,20 @@ class SegmentReader:
     `header` is read at once. A file without a valid header is `CorruptLog`, because a segment gets its name only after its header
     is durable. `end` is the offset after the last block that was passed, `count` the number of entries before it. At the seal
     `seal` and `seal_crc` are set. After `ending`, `torn` is the number of bytes after `end` that may belong to a torn group.
+    `overflows` are the references of the blocks that were passed.
     """
 
-    def __init__(self, path: Path, source: Buffer | Window, *, snapshot: bool = False) -> None:
-        """`source` has the bytes of the file. For the header alone its first bytes are enough."""
+    def __init__(
+        self,
+        path: Path,
+        source: Buffer | Window,
+        *,
+        overflow: ReadOverflow | None = None,
+        snapshot: bool = False,
+    ) -> None:
+        """`source` has the bytes of the file. For the header alone its first bytes are enough. `overflow` reads the overflow
+        files that its blocks name (`kvwal.log.overflow.read`).
+        """
         self.path = path
         buffer = source.piece if isinstance(source, Window) else source
         try:
@@ -137,6 +156,8 @@ class SegmentReader:
         self.count = self.torn = 0
         self.seal: Seal | None = None
         self.seal_crc = 0
+        self.overflows: list[OverflowReference] = []
+        self._overflow = overflow
         self._unpack = source.block if isinstance(source, Window) else partial(unpack_block, source)
 
     @property
@@ -145,12 +166,13 @@ class SegmentReader:
         return self.header.first_sequence + self.count
 
     def next_block(self) -> Block | None:
-        """The entries block at `end`. None at the seal, which is set then, and where no block verifies.
+        """The block of entries, or of an overflow file with them, at `end`. None at the seal, which is set then, and where no
+        block verifies.
 
         Raises `CorruptLog` if the seal does not match what is before it, or if a block of another kind stands here.
         """
         block = self.block_at(self.end)
-        if block is None or block.kind is BlockKind.ENTRIES:
+        if block is None or block.kind in _OF_ENTRIES:
             return block
         if block.kind is not BlockKind.SEAL:
             raise self.corrupt(f"a block of kind {block.kind.name} does not belong here.")
@@ -161,6 +183,8 @@ class SegmentReader:
         """Pass the block at `end`, which has `count` entries."""
         self.end = block.end
         self.count += count
+        if block.kind is BlockKind.OVERFLOW:
+            self.overflows.append(self.reference(block))
 
     def block_at(self, offset: int) -> Block | None:
         """The valid block of any kind at `offset`, None if there is none."""
@@ -170,8 +194,13 @@ class SegmentReader:
             raise _newer(self.path, error) from error
 
     def entries(self, decode: Decode) -> Iterator[list[Entry]]:
-        """The entries of each block, up to the seal or the first block that does not verify."""
+        """The entries of each block, up to the seal or the first block that does not verify. Those of an overflow file come in
+        several lists.
+        """
         while (block := self.next_block()) is not None:
+            if block.kind is BlockKind.OVERFLOW:
+                yield from (entries for _, entries in self._overflowing(block, decode))
+                continue
             entries = self.decoded(decode, block)
             self.advance(block, len(entries))
             yield entries
@@ -179,12 +208,55 @@ class SegmentReader:
     def numbered(self, decode: Decode, holding: Sequence[bytes] = ()) -> Iterator[tuple[int, list[Entry]]]:
         """As `entries`, with the sequence of the first entry. With `holding`, only blocks with any of these bytes."""
         while (block := self.next_block()) is not None:
-            if holding and not any(part in block.payload for part in holding):
+            if block.kind is BlockKind.OVERFLOW:
+                yield from self._overflowing(block, decode, holding)
+            elif holding and not any(part in block.payload for part in holding):
                 self.advance(block, self.decoded(count_entries, block))
-                continue
-            first, entries = self.next_sequence, self.decoded(decode, block)
-            self.advance(block, len(entries))
+            else:
+                first, entries = self.next_sequence, self.decoded(decode, block)
+                self.advance(block, len(entries))
+                yield first, entries
+
+    def count_of(self, block: Block) -> int:
+        """The number of entries of a block that `next_block` gave."""
+        if block.kind is BlockKind.OVERFLOW:
+            return self.reference(block).entries
+        return self.decoded(count_entries, block)
+
+    def reference(self, block: Block) -> OverflowReference:
+        """What a block of an overflow file says. `CorruptLog` if it is of another shape, or no name of a file."""
+        try:
+            reference = decode_overflow(block.payload)
+        except msgspec.DecodeError as error:
+            raise self.corrupt(f"the block verifies, but names no overflow file ({error}).", block.offset) from error
+        if overflow_number(reference.file) is None:
+            raise self.corrupt(
+                f"the block verifies, but {reference.file!r} is no name of an overflow file.", block.offset
+            )
+        return reference
+
+    def overflowed(
+        self, block: Block, decode: Decode, holding: Sequence[bytes] = ()
+    ) -> Iterator[tuple[int, list[Entry]]]:
+        """The entries of the overflow file that the block at `end` names, and the sequence of the first one of each list. With
+        `holding`, only blocks with any of these bytes. Raises `CorruptLog`, after the last list at the latest.
+        """
+        if self._overflow is None:
+            raise self.corrupt("a block names an overflow file, where none can be.", block.offset)
+        first = self.next_sequence
+        for before, entries in self._overflow(self.path, self.header, self.reference(block), decode, holding):
+            yield first + before, entries
+
+    def _overflowing(
+        self, block: Block, decode: Decode, holding: Sequence[bytes] = ()
+    ) -> Iterator[tuple[int, list[Entry]]]:
+        """`overflowed`, and pass the block. `count` goes with the lists, as it does with blocks."""
+        count = self.count
+        for first, entries in self.overflowed(block, decode, holding):
+            self.count = first + len(entries) - self.header.first_sequence
             yield first, entries
+        self.count = count
+        self.advance(block, self.count_of(block))
 
     def decoded(self, decode: Callable[[bytes], T], block: Block) -> T:
         """The content of an entries block. `CorruptLog` if it is of another shape."""
@@ -263,6 +335,13 @@ class SnapshotReader(SegmentReader):
     def __init__(self, path: Path, source: Buffer | Window) -> None:
         super().__init__(path, source, snapshot=True)
 
+    def next_block(self) -> Block | None:
+        """See `SegmentReader.next_block`. A snapshot names no overflow file."""
+        block = super().next_block()
+        if block is not None and block.kind is BlockKind.OVERFLOW:
+            raise self.corrupt("a snapshot does not name overflow files.")
+        return block
+
     def _check_seal(self, block: Block, seal: Seal) -> None:
         if (seal.entries, seal.bytes, seal.last_sequence) != (self.count, block.offset, self.header.last_sequence):
             raise self.corrupt("the seal does not match the entries of the snapshot.")
@@ -298,18 +377,6 @@ def streamed(reader: SegmentReader, buffer: Buffer, blocks: Iterable[T]) -> Iter
         if reader.end - before >= READ_BYTES:
             before = reader.end
             drop_pages(buffer, before)
-
-
-def sealed_blocks(disk: Disk, segment: SealedSegment, decode: Decode) -> Iterator[tuple[int, list[Entry]]]:
-    """The entries of a sealed segment by blocks, each with the sequence of its first entry.
-
-    Raises `CorruptLog`, after the last block at the latest, if it is not whole, or not the segment that was sealed.
-    """
-    with disk.view(segment.path) as buffer:
-        reader = SegmentReader(segment.path, buffer)
-        yield from streamed(reader, buffer, reader.numbered(decode))
-        if reader.seal is None or reader.seal_crc != segment.crc:
-            raise reader.damage()
 
 
 def _newer(path: Path, error: NewerVersion) -> NewerVersion:

@@ -27,6 +27,9 @@ States of other files:
 14. superseded   There are parts of a snapshot beside a wider part: a checkpoint was killed before it removed the parts that it
                  had merged. The wider part counts, and the next checkpoint removes the others.
 15. missing_part A part below another part of the snapshot is not there: as damaged_snapshot.
+16. leftover     A file in `overflow/` that no block names: the process was killed before it wrote the block, or after it dropped
+                 the segment. Deleted.
+17. no_overflow  An overflow file that a block names is missing or damaged: `CorruptLog`. It was durable before the block.
 
 An unsealed segment is not sealed in place, because after a failed fsync the page cache may have newer data than the disk. Its
 valid blocks are copied into a new file, which is made durable and renamed over it.
@@ -55,8 +58,10 @@ from kvwal.log.files.chain import (
     snapshot_parts,
 )
 from kvwal.log.files.format import Header, Seal, align, pack_seal
-from kvwal.log.files.names import LogFile, torn_name
+from kvwal.log.files.names import LogFile, overflow_name, torn_name
 from kvwal.log.files.segment import SEAL_ROOM, SealedSegment
+from kvwal.log.overflow.files import collect, overflow_bytes
+from kvwal.log.overflow.read import open_segment
 from kvwal.log.reader import Progress, SegmentEnd, SegmentReader, SnapshotReader, log_files, read_header
 from kvwal.ports.disk import Buffer, Disk
 
@@ -149,10 +154,11 @@ class _Recovery:
         self._damaged: list[LogFile] = []
         self._header: Header | None = None
         self._epoch = 0
-        self._next = 1
+        self._next = self._first_read = 1
         self._crc = 0
         self._timestamp = 0
         self._snapshot_bytes = 0
+        self._overflows: set[str] = set()
         self._views = ExitStack()
         self._repairs: list[Callable[[], None]] = []
 
@@ -164,16 +170,28 @@ class _Recovery:
             delete_abandoned(self._disk, self._folder)
             for repair in self._repairs:
                 repair()
+            self._collect_overflow()
         return Recovered(
             self._header, self._epoch + 1, self._next, self._crc, self._timestamp,
             snapshot, self._snapshot_bytes if snapshot else 0, self._sealed, self._torn,
             [self._set_aside(file) for file in self._damaged],
         )  # fmt: skip
 
+    def _collect_overflow(self) -> None:
+        """Delete the overflow files that no block names. Those of segments that a snapshot covers were not read, and stay."""
+        covered = [
+            range(segment.first, segment.last + 1) for segment in self._sealed if segment.last < self._first_read
+        ]
+        collect(
+            self._disk,
+            self._folder,
+            lambda number: overflow_name(number) in self._overflows or any(number in part for part in covered),
+        )
+
     def _read(self) -> LogFile | None:
         """Read all files. Returns the newest part of the snapshot, None if there is no snapshot."""
         snapshot = self._read_snapshots()
-        first_needed = self._next
+        first_needed = self._first_read = self._next
         self._check_start(first_needed)
         for index, file in enumerate(self._segments):
             last = index == len(self._segments) - 1
@@ -261,13 +279,14 @@ class _Recovery:
         last, crc = first_needed - 1, self._crc
         if following is not None:
             last, crc = following.number - 1, read_header(self._disk, self._folder / following.name).previous_crc
-        self._sealed.append(SealedSegment(path, file.number, last, header.previous_crc, crc, self._disk.size(path)))
+        size = self._disk.size(path) + overflow_bytes(self._disk, self._folder, file.number, last)
+        self._sealed.append(SealedSegment(path, file.number, last, header.previous_crc, crc, size))
 
     def _read_segment(self, file: LogFile, *, last: bool) -> None:
         path = self._folder / file.name
         with ExitStack() as views:
             buffer = (self._views if last else views).enter_context(self._disk.view(path))
-            reader = SegmentReader(path, buffer)
+            reader = open_segment(self._disk, path, buffer)
             if (problem := link_problem(reader.header, self._next, self._crc)) is not None:
                 raise CorruptLog(problem, path=path, offset=0, sequence=self._next)
             for entries in reader.entries(self._decode):
@@ -275,6 +294,7 @@ class _Recovery:
                 self._timestamp = max(self._timestamp, entries[-1].timestamp if entries else 0)
                 self._report(reader.end)
             ending = reader.check_ending(buffer, last=last)
+            self._overflows.update(reference.file for reference in reader.overflows)
             self._header = reader.header
             self._epoch = max(self._epoch, reader.header.epoch)
             if ending is not SegmentEnd.SEALED:
@@ -288,6 +308,7 @@ class _Recovery:
 
     def _keep(self, path: Path, reader: SegmentReader, crc: int, size: int) -> None:
         last = reader.next_sequence - 1
+        size += sum(reference.bytes for reference in reader.overflows)
         self._sealed.append(
             SealedSegment(path, reader.header.first_sequence, last, reader.header.previous_crc, crc, size)
         )

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future
-from typing import Any, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
 
 from kvwal.entry import Entry, is_live
 from kvwal.errors import ConfigError
 from kvwal.key_class import structure_of
+from kvwal.log.overflow.files import WrittenOverflow
 
 T = TypeVar("T")
 ENTRY_BYTES = 64
@@ -101,10 +102,11 @@ class Submission:
     """A transaction that waits for the writer: entries without timestamps, or a conditional write that the writer decides.
 
     `future` gets the timestamp of the transaction; for a conditional write it gets whether the condition held. If the writer sets
-    `error`, only this submission is refused, and the rest of its group is written.
+    `error`, only this submission is refused, and the rest of its group is written. `overflow` is the file with the entries of a
+    large transaction, if it was written already.
     """
 
-    __slots__ = ("answer", "decide", "entries", "error", "future", "size", "sync")
+    __slots__ = ("answer", "decide", "entries", "error", "future", "overflow", "size", "sync")
 
     def __init__(
         self,
@@ -120,6 +122,7 @@ class Submission:
         self.future = future
         self.decide = decide
         self.sync = sync
+        self.overflow: WrittenOverflow | None = None
         self.answer: int | bool = False
         self.error: BaseException | None = None
 
@@ -155,6 +158,34 @@ class ConditionalSubmission(Submission):
     ) -> None:
         super().__init__(entries, size, future, decide)
         self.guards = guards
+
+
+class LargeTransaction(NamedTuple):
+    """A transaction of a group that goes into an overflow file: `written` already, or when the group is.
+
+    The payload at `payload` is to name the file. `before` is how many entries of the group come before these.
+    """
+
+    payload: int
+    before: int
+    entries: list[Entry]
+    written: WrittenOverflow | None
+
+
+class Group(NamedTuple):
+    """A group commit: the submissions that wait for it, their entries, the entries as payloads of blocks, and whether to sync.
+
+    The payloads of `large` transactions are empty until the group is written. `queued` is how many seconds the oldest submission
+    waited, `began` when the group was formed.
+    """
+
+    submissions: list[Submission]
+    entries: list[Entry]
+    payloads: list[bytes]
+    large: list[LargeTransaction]
+    sync: bool
+    queued: float
+    began: float
 
 
 class WriterCommand:

@@ -12,17 +12,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from kvwal.config import Flush, Interval
 from kvwal.entry import Entry, encode_entries
-from kvwal.errors import CommitUnknown, KvwalError, LogFailed, StorageFull, TooLarge
+from kvwal.errors import CommitUnknown, KvwalError, LogFailed, StorageFull
 from kvwal.hlc import HybridClock
 from kvwal.log.appender import Appender, LogMoved
 from kvwal.log.files.format import MAX_PAYLOAD
 from kvwal.log.listeners import Listeners
 from kvwal.log.ring import GROUP_BYTES, Ring
-from kvwal.log.submission import GroupView, LogMemory, Submission, WriterCommand
+from kvwal.log.submission import Group, GroupView, LargeTransaction, LogMemory, Submission, WriterCommand, size_of
 from kvwal.ports.boundary import (
     call_later,
     call_on,
@@ -40,20 +40,6 @@ BLOCK_BYTES = 4 << 20
 _MEND = "Reading goes on. Mend the disk, then reopen the store: every acknowledged write is recovered."
 _TURN_SECONDS = 0.005
 """How long the writer keeps the event loop for itself while the ring is never empty."""
-
-
-class Group(NamedTuple):
-    """A group commit: the submissions that wait for it, their entries, the entries as payloads of blocks, and whether to sync.
-
-    `queued` is how many seconds the oldest submission waited, `began` when the group was formed.
-    """
-
-    submissions: list[Submission]
-    entries: list[Entry]
-    payloads: list[bytes]
-    sync: bool
-    queued: float
-    began: float
 
 
 class Writer:
@@ -76,9 +62,10 @@ class Writer:
         clock: Clock,
         workers: Workers,
         flush: Flush,
+        overflow_bytes: int,
         metrics: LogMetrics = NO_METRICS,
     ) -> None:
-        """Made on the log's event loop."""
+        """Made on the log's event loop. A transaction above `overflow_bytes` goes into an overflow file."""
         self._loop = asyncio.get_running_loop()
         self.ring = ring
         self.appender = appender
@@ -87,6 +74,7 @@ class Writer:
         self._clock = clock
         self._workers = workers
         self._flush = flush
+        self._overflow_bytes = overflow_bytes
         self._metrics = metrics
         self._timer: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Task[Any] | None = None
@@ -217,6 +205,11 @@ class Writer:
 
     def _refuse_full(self, group: Group, error: StorageFull) -> None:
         self.full = error
+        for one in group.large:
+            if one.written is not None:
+                self.appender.overflow.discard(one.written)
+        if group.large:
+            self.appender.overflow.discard_placed(self.appender.next_sequence)
         self._refuse(group.submissions, error)
 
     def _written(self, group: Group) -> None:
@@ -246,10 +239,13 @@ class Writer:
         taken: list[Submission] = []
         entries: list[Entry] = []
         payloads: list[bytes] = []
+        large: list[LargeTransaction] = []
         begin, size = 0, 0
         sync = self._flush == "sync"
         for submission in submissions:
             if not submission.begin():
+                if submission.overflow is not None:
+                    self.appender.overflow.discard(submission.overflow)
                 continue
             taken.append(submission)
             sync = sync or submission.sync
@@ -265,9 +261,6 @@ class Writer:
                 continue
             for entry in decided:
                 entry.timestamp = timestamp
-            if submission.size > BLOCK_BYTES and (refused := self._too_large(decided)):
-                submission.error = refused
-                continue
             if submission.decide is None:
                 submission.answer = timestamp
             if view is not None:
@@ -276,23 +269,25 @@ class Writer:
                 payloads.append(encode_entries(entries[begin:]))
                 begin, size = len(entries), 0
             entries += decided
-            size += submission.size
+            if submission.overflow is None and not self._overflows(submission.size, decided):
+                size += submission.size
+                continue
+            if size:
+                payloads.append(encode_entries(entries[begin : -len(decided)]))
+            large.append(LargeTransaction(len(payloads), len(entries) - len(decided), decided, submission.overflow))
+            payloads.append(b"")
+            begin, size = len(entries), 0
         if len(entries) > begin:
             payloads.append(encode_entries(entries[begin:]))
         if isinstance(self._flush, Interval) and self.appender.unsynced + sum(map(len, payloads)) >= self._flush.bytes:
             sync = True
-        return Group(taken, entries, payloads, sync, queued, began)
+        return Group(taken, entries, payloads, large, sync, queued, began)
 
-    def _too_large(self, entries: list[Entry]) -> TooLarge | None:
-        """The error of a transaction that is larger than a block. Structures refuse most earlier; other callers get it here."""
-        size = len(encode_entries(entries))
-        if size <= MAX_PAYLOAD:
-            return None
-        return TooLarge(
-            f"{self.appender.header.business}: a transaction of {len(entries)} entries takes {size} bytes in the log, and one"
-            f" block holds {MAX_PAYLOAD}; nothing was written.",
-            hint="Split it into smaller ones, or keep large values elsewhere and store where they are.",
-        )
+    def _overflows(self, size: int, entries: list[Entry]) -> bool:
+        """Whether a transaction goes into an overflow file. `size` is that of its submission, which may be above its own."""
+        if size <= self._overflow_bytes and size <= BLOCK_BYTES:
+            return False
+        return size_of(entries) > self._overflow_bytes or len(encode_entries(entries)) > MAX_PAYLOAD
 
     def _view(self, wall: int, elapsed: float) -> GroupView:
         memory, hybrid = self._memory, self._hybrid
@@ -312,6 +307,9 @@ class Writer:
         return entries
 
     def _write(self, group: Group) -> None:
+        for one in group.large:
+            written = one.written or self.appender.write_overflow(one.entries)
+            group.payloads[one.payload] = self.appender.place_overflow(written, one.before, one.entries[0].timestamp)
         if group.payloads:
             self.appender.append(group.payloads, len(group.entries), sync=group.sync)
         elif group.sync and not self.appender.clean:

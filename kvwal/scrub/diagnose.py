@@ -13,8 +13,9 @@ from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import ArchiveDamaged, KvwalError
 from kvwal.hlc import to_text
 from kvwal.log.files.maintenance_failures import JobFailure
-from kvwal.log.files.names import FileKind, parse_name
-from kvwal.log.reader import SegmentReader, entry_decoder
+from kvwal.log.files.names import OVERFLOW, FileKind, parse_name
+from kvwal.log.overflow.read import open_segment
+from kvwal.log.reader import entry_decoder
 from kvwal.ports.disk import Disk
 from kvwal.scrub.compare_archive import BEHIND, forks, gaps, missing, seals_of, why_foreign
 from kvwal.scrub.inspect import Inspection, snapshot_of
@@ -142,7 +143,7 @@ def _check_names(seen: Seen) -> Iterator[Finding]:
             yield Finding(NOTE, seen.about, text, "Delete it when it is no longer needed as evidence.")
         elif kind is FileKind.PARTIAL and not seen.holder:
             yield Finding(NOTE, seen.about, f"{name} was not finished.", "Nothing: the next open removes it.")
-        elif kind is FileKind.OTHER:
+        elif kind is FileKind.OTHER and name != OVERFLOW:
             yield Finding(NOTE, seen.about, f"{name} is no file of kvwal; nothing reads it.", "Move it elsewhere.")
 
 
@@ -230,7 +231,7 @@ def timestamp_of(disk: Disk, folder: Path, files: Sequence[Inspection], sequence
     try:
         # A sealed segment never changes and can be mapped. The last one may be cut short meanwhile, so it is read.
         with disk.view(path) if holding.state == "sealed" else nullcontext(disk.read(path)) as buffer:
-            reader = SegmentReader(path, buffer)
+            reader = open_segment(disk, path, buffer)
             for entries in reader.entries(entry_decoder()):
                 if sequence < reader.next_sequence:
                     return entries[sequence - reader.next_sequence].timestamp

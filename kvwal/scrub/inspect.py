@@ -23,6 +23,7 @@ from kvwal.log.files.chain import (
     snapshot_parts,
 )
 from kvwal.log.files.names import FileKind, LogFile, log_folder, parse_name
+from kvwal.log.overflow.read import open_segment
 from kvwal.log.reader import Progress, SegmentEnd, SegmentReader, SnapshotReader, entry_decoder, log_files
 from kvwal.ports.disk import Buffer, Disk
 from kvwal.scrub.progress import NotesInMemory
@@ -141,7 +142,7 @@ class _Inspector:
         path = self._folder / file.name
         with self._open(path, file.kind) as buffer:
             try:
-                reader = _reader(path, buffer, file.kind)
+                reader = _reader(self._disk, path, buffer, file.kind)
                 name, mark = f"{'/'.join(self._place)}/{file.name}", f"{len(buffer)} {reader.header.salt}"
                 if (record := self._notes.known(name, mark)) is not None:
                     return Inspection(*record)
@@ -164,7 +165,7 @@ class _Inspector:
         path = self._folder / file.name
         try:
             with self._disk.view(path) as buffer:
-                reader = _reader(path, buffer, file.kind)
+                reader = _reader(self._disk, path, buffer, file.kind)
                 if reader.skip_to_seal(buffer):
                     inspection = _described(reader, buffer, 0, last=False)._replace(glanced=True)
                 else:
@@ -189,8 +190,8 @@ class _Inspector:
             self._progress(self._done + done, self._total, f"verifying {self._place.business}/{self._place.node}")
 
 
-def _reader(path: Path, buffer: Buffer, kind: FileKind) -> SegmentReader:
-    return SnapshotReader(path, buffer) if kind is FileKind.SNAPSHOT else SegmentReader(path, buffer)
+def _reader(disk: Disk, path: Path, buffer: Buffer, kind: FileKind) -> SegmentReader:
+    return SnapshotReader(path, buffer) if kind is FileKind.SNAPSHOT else open_segment(disk, path, buffer)
 
 
 def _begins(file: LogFile) -> int:
@@ -203,12 +204,13 @@ def _described(reader: SegmentReader, buffer: Buffer, newest: int, *, last: bool
     ending = reader.ending(buffer, last=last)
     problem = reader.damage().what if ending is SegmentEnd.DAMAGED else ""
     header = reader.header
+    size = len(buffer) + sum(reference.bytes for reference in reader.overflows)
     if isinstance(reader, SnapshotReader):
         final, crc, newest = reader.header.last_sequence, reader.header.last_crc, reader.header.last_timestamp
     else:
         final, crc = reader.next_sequence - 1, reader.seal_crc
     return Inspection(
-        reader.path.name, header.first_sequence, final, reader.count, len(buffer), ending.value, problem,
+        reader.path.name, header.first_sequence, final, reader.count, size, ending.value, problem,
         header.previous_crc, crc, header.log_id, header.created_ms, newest,
     )  # fmt: skip
 
@@ -283,7 +285,7 @@ def dump(disk: Disk, root: Path, place: Place) -> Iterator[tuple[str, int, Entry
     segments, _ = log_files(disk, folder)
     for file in segments:
         buffer = disk.read(folder / file.name)
-        reader = SegmentReader(folder / file.name, buffer)
+        reader = open_segment(disk, folder / file.name, buffer)
         for first, entries in reader.numbered(entry_decoder()):
             for sequence, entry in enumerate(entries, first):
                 yield file.name, sequence, entry

@@ -31,6 +31,7 @@ from kvwal.log.reader import SegmentReader, SnapshotReader, log_files
 from kvwal.ports.disk import Buffer, Disk
 from kvwal.scrub.compare_archive import missing
 from kvwal.scrub.salt_recovery import find_salt
+from kvwal.scrub.salvaged_overflow import SalvagedOverflow
 
 R = TypeVar("R")
 
@@ -74,7 +75,7 @@ def salvage(disk: Disk, folder: Path, decode: Decode) -> Saved:
             lost = Lost(reached + 1, file.number - 1, file.number - 1 - reached, "a segment is missing")
             saved.lost.append(lost)
         following = segments[number + 1].number if number + 1 < len(segments) else 0
-        segment = _Segment(folder / file.name, disk.read(folder / file.name), file, following, decode)
+        segment = _Segment(disk, folder / file.name, file, following, decode)
         saved.entries.extend(segment.entries)
         saved.lost.extend(segment.lost)
         saved = saved._replace(epoch=max(saved.epoch, segment.epoch), log_id=saved.log_id or segment.log_id)
@@ -146,8 +147,10 @@ def _opened(reader: Callable[[Path, Buffer], R], path: Path, buffer: Buffer) -> 
 class _Segment:
     """The intact entries of a segment, and its losses. `last` is the last sequence that it held, as far as that is known."""
 
-    def __init__(self, path: Path, buffer: Buffer, file: LogFile, following: int, decode: Decode) -> None:
+    def __init__(self, disk: Disk, path: Path, file: LogFile, following: int, decode: Decode) -> None:
         """`following` is the first sequence of the next segment, 0 for the last."""
+        buffer = disk.read(path)
+        overflow = SalvagedOverflow(disk, path, decode)
         reader = _opened(SegmentReader, path, buffer)
         if reader is None:  # the length may be damaged, too; the blocks agree on the salt
             begins = block_size(int.from_bytes(buffer[:4], "little"))
@@ -157,7 +160,7 @@ class _Segment:
             begins, salt = reader.start, reader.header.salt
             self.epoch, self.log_id = reader.header.epoch, reader.header.log_id
         blocks = list(find_blocks(buffer, 1, salt)) if salt is not None else []
-        runs = _runs(blocks if following else _without_torn(blocks, begins), decode)
+        runs = _runs(blocks if following else _without_torn(blocks, begins), decode, overflow)
         sealed = next((_sealed(block) for block in blocks if block.kind is BlockKind.SEAL), 0)
         end = sealed or max(following - 1, 0)
         count = sum(len(run.entries) for run in runs)
@@ -170,17 +173,14 @@ class _Segment:
         else:
             front = len(runs[0].entries) if runs and runs[0].start == begins else 0
             back = len(runs[-1].entries) if sealed and len(runs) > bool(front) else 0
-            self._lose(
-                path, file.number + front, end and end - back, end and end - file.number + 1 - count, runs, begins
-            )
+            offset = runs[0].end if front else begins
+            where = overflow.damaged or f"{path.name} is damaged at byte {offset}"
+            missed = end and end - file.number + 1 - count
+            self.lost.append(Lost(file.number + front, end and end - back, missed, where))
         for index in range(front):
             self.entries[index] = (file.number + index, self.entries[index][1])
         for index in range(back):
             self.entries[-1 - index] = (end - index, self.entries[-1 - index][1])
-
-    def _lose(self, path: Path, first: int, last: int, entries: int, runs: list[_IntactRun], begins: int) -> None:
-        offset = runs[0].end if runs and runs[0].start == begins else begins
-        self.lost.append(Lost(first, last, entries, f"{path.name} is damaged at byte {offset}"))
 
 
 def _is_blank(buffer: Buffer, begins: int) -> bool:
@@ -202,6 +202,9 @@ def _without_torn(blocks: list[Block], begins: int) -> list[Block]:
     return blocks
 
 
+_NOWHERE = -1
+
+
 class _IntactRun(NamedTuple):
     """A run of blocks without a gap: its first and last offset, and its entries."""
 
@@ -210,11 +213,19 @@ class _IntactRun(NamedTuple):
     entries: list[Entry]
 
 
-def _runs(blocks: Iterable[Block], decode: Decode) -> list[_IntactRun]:
-    """The runs of blocks that verify, without blocks of another shape. A seal after a gap is a run without entries."""
+def _runs(blocks: Iterable[Block], decode: Decode, overflow: SalvagedOverflow | None = None) -> list[_IntactRun]:
+    """The runs of blocks that verify, without blocks of another shape. A seal after a gap is a run without entries.
+
+    What is intact of a damaged overflow file is a run between two gaps.
+    """
     runs: list[_IntactRun] = []
     for block in blocks:
         entries: list[Entry] = []
+        if block.kind is BlockKind.OVERFLOW and overflow is not None:
+            entries, is_whole = overflow.read(block)
+            if not is_whole:
+                runs.append(_IntactRun(_NOWHERE, _NOWHERE, entries))
+                continue
         if block.kind is BlockKind.ENTRIES:
             try:
                 entries = decode(block.payload)

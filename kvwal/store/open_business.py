@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -9,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kvwal.codecs import registry
 from kvwal.config import Flush
 from kvwal.entry import DataEntry
-from kvwal.errors import StoreClosed
+from kvwal.errors import KvwalError, StoreClosed
 from kvwal.history.feeds.feeds import OpenFeed
 from kvwal.history.feeds.lost_tails import warn_of
 from kvwal.history.reads.tail_reader import Identity
@@ -47,7 +49,8 @@ class OpenBusiness:
         self.name = place.business
         self.flush = flush
         self.codecs = registry
-        self.overflow_bytes = context.settings.overflow_bytes
+        self.value_bytes = context.settings.value_bytes
+        self.transaction_bytes = sys.maxsize
         self.hybrid = hybrid
         self.memory = memory
         self.state = memory.map
@@ -86,19 +89,47 @@ class OpenBusiness:
         """See `structures.business.Business.submit`."""
         if self._closed:
             raise self._closed_error()
-        self.log.ring.put(submission, waits=waits)
+        if not self._goes_ahead(submission):
+            self.log.ring.put(submission, waits=waits)
+            return
+        self.log.write_ahead(submission)
+        try:
+            self.log.ring.put(submission, waits=waits)
+        except KvwalError:
+            self.log.discard_ahead(submission)
+            raise
 
     def offer(self, submission: Submission) -> bool:
         """See `structures.business.Business.offer`."""
         if self._closed:
             raise self._closed_error()
-        return self.log.ring.offer(submission)
+        return not self._goes_ahead(submission) and self.log.ring.offer(submission)
 
     async def submit_soon(self, submission: Submission) -> None:
         """See `structures.business.Business.submit_soon`."""
         if self._closed:
             raise self._closed_error()
-        await self.log.ring.put_soon(submission)
+        if not self._goes_ahead(submission):
+            await self.log.ring.put_soon(submission)
+            return
+        wanted = [submission]  # empty once the caller is gone
+
+        def write() -> None:
+            self.log.write_ahead(submission)
+            if not wanted:
+                self.log.discard_ahead(submission)
+
+        try:
+            await self._context.ports.workers.run(write)
+            await self.log.ring.put_soon(submission)
+        except (KvwalError, asyncio.CancelledError):
+            wanted.clear()
+            self.log.discard_ahead(submission)
+            raise
+
+    def _goes_ahead(self, submission: Submission) -> bool:
+        """Whether the entries of a transaction are to be written before it is submitted."""
+        return submission.size > self._context.settings.overflow_bytes and submission.decide is None
 
     def history(self, key_class: str, key: bytes) -> list[DataEntry]:
         """See `structures.business.Business.history`."""

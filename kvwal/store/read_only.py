@@ -101,7 +101,7 @@ class ReadOnlyBusiness(BusinessReader):
         """Raises `ConfigError`, which lists the known names, if there is no such business."""
         self.name = name
         self.codecs = registry
-        self.overflow_bytes = TRANSACTION_BYTES
+        self.value_bytes = self.transaction_bytes = TRANSACTION_BYTES
         self._options = options
         self.state = LazyMemory(self._load)
         """The memory, loaded from the files at its first use. `find`, `history`, `as_of` and `feed` do not use it."""

@@ -50,7 +50,10 @@ class Business(Protocol):
 
     name: str
     codecs: Codecs
-    overflow_bytes: int
+    value_bytes: int
+    """The most bytes of a key and its value."""
+    transaction_bytes: int
+    """The most bytes of a transaction."""
 
     @property
     def state(self) -> Memory:

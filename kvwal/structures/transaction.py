@@ -12,6 +12,8 @@ from kvwal.log.submission import Completion, Decide, GroupView, Submission, size
 from kvwal.log.waiter import Waiter
 from kvwal.structures.business import Business
 
+_SHOWN = 40
+"""Bytes of a key that an error shows."""
 _NEW, _OPEN, _OVER = "was not begun", "is open", "is over"
 
 
@@ -169,29 +171,40 @@ def submission_of(
 ) -> Submission:
     """These entries as one transaction. Of several entries of one identity the last one counts.
 
-    `TooLarge` if they have more than `overflow_bytes` bytes.
+    Raises as `checked_size`.
     """
     if len(entries) > 1:
         entries = _latest_of_each(entries)
     size = size_of(entries)
-    if size > business.overflow_bytes:
-        raise _too_large(business, len(entries), size)
+    if size > business.value_bytes:  # then one of them may be too large
+        _check_sizes(business, entries, size)
     return Submission(entries, size, future, decide, sync)
 
 
 def checked_size(business: Business, entries: list[Entry]) -> int:
-    """The bytes of a transaction of these entries. `TooLarge` if they are more than `overflow_bytes`."""
-    if (size := size_of(entries)) > business.overflow_bytes:
-        raise _too_large(business, len(entries), size)
+    """The bytes of a transaction of these entries. `TooLarge` if a value is above `value_bytes`, or all of them above
+    `transaction_bytes`.
+    """
+    size = size_of(entries)
+    if size > business.value_bytes:
+        _check_sizes(business, entries, size)
     return size
 
 
-def _too_large(business: Business, count: int, size: int) -> TooLarge:
-    return TooLarge(
-        f"{business.name}: {count} entries of {size} bytes are too much for one transaction"
-        f" (limit: {business.overflow_bytes} bytes); nothing was written.",
-        hint="Split it into smaller ones, or keep large values elsewhere and store where they are.",
-    )
+def _check_sizes(business: Business, entries: list[Entry], size: int) -> None:
+    largest = max(entries, key=lambda entry: len(entry.key) + len(entry.value))
+    if (most := size_of([largest])) > business.value_bytes:
+        raise TooLarge(
+            f"{business.name}: the value of {largest.key[:_SHOWN]!r} has {most:,} bytes with its key"
+            f" (limit: {business.value_bytes:,} bytes); nothing was written.",
+            hint="Keep large values elsewhere, and store where they are.",
+        )
+    if size > business.transaction_bytes:
+        raise TooLarge(
+            f"{business.name}: {len(entries)} entries of {size} bytes are too much for one transaction"
+            f" (limit: {business.transaction_bytes} bytes); nothing was written.",
+            hint="Split it into smaller ones, or keep large values elsewhere and store where they are.",
+        )
 
 
 def _latest_of_each(entries: list[Entry]) -> list[Entry]:

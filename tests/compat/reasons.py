@@ -32,7 +32,7 @@ REASONS = [
         "Refused: [What is served](cluster-semantics.md#what-is-served).",
         said=r"A node of kvwal (does not serve|takes no classes)|is the members' own|runs kvwal's own tasks only",
     ),
-    Reason("too large", "A value above `overflow_bytes` of the node's file, 5 MiB, is refused.", said=r"TooLarge"),
+    Reason("too large", "A value above 5 MiB is refused.", said=r"TooLarge"),
     Reason(
         "idle time",
         "An entry of a map with a log takes no idle time: reads do not reach the log.",

@@ -11,6 +11,7 @@ RESTORE = "tests/crash/power/test_restore.py"
 FOLDER = "tests/crash/power/test_folder.py"
 MERGE = "tests/crash/power/test_merge.py"
 BACKUP = "tests/crash/power/test_backup.py"
+OVERFLOW = f"{CUTS}::test_every_cut_of_a_script[overflows-sync]"
 
 RETIRED = "tests/unit/store/test_retirement.py::test_every_cut_of_a_log_that_goes_and_comes_back"
 REST = "tests/unit/log/test_descriptors.py::test_an_fdatasync_that_fails_when_a_log_goes_to_rest_poisons_it"
@@ -203,5 +204,18 @@ MUTANTS = [
     Mutant(
         "a copied file of a backup is not durable", 1, "kvwal/history/restore/backup.py",
         "            file.datasync()\n", "", BACKUP,
+    ),
+    Mutant(
+        "the names of a backup's overflow files are not durable", 1, "kvwal/history/restore/backup.py",
+        "            self._copied(source / name, target / name)\n        self._disk.sync_folder(target)\n",
+        "            self._copied(source / name, target / name)\n", BACKUP,
+    ),
+    Mutant(
+        "an overflow file is not synced before its block", 1, "kvwal/log/overflow/files.py",
+        "            written.flush()\n            file.datasync()\n", "            written.flush()\n", OVERFLOW,
+    ),
+    Mutant(
+        "the name of an overflow file is not durable before its block", 1, "kvwal/log/overflow/files.py",
+        "        self._disk.sync_folder(self._folder)\n", "", OVERFLOW,
     ),
 ]  # fmt: skip

@@ -105,7 +105,7 @@ MUTANTS = [
     ),
     Mutant(
         "of two entries of a key in a large checkpoint the older one goes into the snapshot", 6, "kvwal/log/latest_entries.py",
-        "map(self._entries, reversed(self._runs))", "map(self._entries, self._runs)",
+        "(self._entries(run) for run in reversed(self._runs))", "(self._entries(run) for run in self._runs)",
         "tests/property/test_checkpoint_laws.py",
     ),
     Mutant(

@@ -33,7 +33,7 @@ VALUES = st.one_of(
     st.booleans(),
     st.dictionaries(st.text(max_size=2), st.one_of(st.integers(0, 3), st.lists(st.booleans(), max_size=2)), max_size=2),
 )
-SETTINGS = kvwal.Settings(segment_bytes=64 << 10, history_seconds=7 * 86400)
+SETTINGS = kvwal.Settings(segment_bytes=64 << 10, overflow_bytes=200, history_seconds=7 * 86400)
 
 
 def same(one: Any, other: Any) -> bool:

@@ -24,7 +24,7 @@ from tests.support.archive.archiver import InProcess
 from tests.support.log.shapes import Shaped, shapes
 
 KEYS = st.sampled_from(["a", "b", "c", 1, b"d"])
-SETTINGS = kvwal.Settings(segment_bytes=64 << 10)
+SETTINGS = kvwal.Settings(segment_bytes=64 << 10, overflow_bytes=200)
 
 
 class WatchModel(RuleBasedStateMachine):

@@ -14,7 +14,7 @@ from kvwal.cli.queue.selection import QueueArgument, QueueName, QueueStore, comp
 from kvwal.cli.transfer.standard_input import STANDARD_INPUT, standard_input
 from kvwal.cli.transfer.values import parsed_value
 from kvwal.counted import counted
-from kvwal.errors import ConfigError, TooLarge
+from kvwal.errors import ConfigError
 from kvwal.structures.queue.positions import HIGHEST, LOWEST
 from kvwal.structures.queue.queue import Queue
 
@@ -134,19 +134,10 @@ def queue_move(
 
 
 def move_items(queue: Queue, to: str, most: int | None) -> int:
-    """Move up to `most` of the items that are there now, and return how many. A transaction has fewer items if they are large."""
+    """Move up to `most` of the items that are there now, and return how many."""
     left = len(queue) if most is None else min(most, len(queue))
-    moved, at_once = 0, MOVED_AT_ONCE
-    while left > 0:
-        try:
-            done = queue.move(to, min(left, at_once))
-        except TooLarge:
-            if at_once == 1:
-                raise
-            at_once = max(1, min(left, at_once) // 2)
-            continue
-        if not done:
-            break
+    moved = 0
+    while left > 0 and (done := queue.move(to, min(left, MOVED_AT_ONCE))):
         moved, left = moved + done, left - done
     return moved
 

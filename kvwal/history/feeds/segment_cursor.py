@@ -6,19 +6,20 @@ The log may belong to another process. Its files may be sealed, replaced by the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import TypeVar
 
-from kvwal.entry import Entry, count_entries
+from kvwal.entry import Decode, Entry
 from kvwal.history.feeds.segment_order import LOOKED_AT, SegmentStart, stamped_before, start_of
 from kvwal.log.files.chain import check_belongs
-from kvwal.log.files.format import DURABLE, HEAD_BYTES, Block, SnapshotHeader, unpack_block
+from kvwal.log.files.format import DURABLE, HEAD_BYTES, Block, BlockKind, SnapshotHeader, unpack_block
 from kvwal.log.files.names import LogFile, log_folder
 from kvwal.log.files.retired import end_of
 from kvwal.log.files.snapshot_reader import open_snapshot
+from kvwal.log.overflow.read import overflow_of
 from kvwal.log.reader import SegmentEnd, SegmentReader, Window, entry_decoder, log_files, read_header
 from kvwal.ports.disk import Disk
 from kvwal_archive.layout import Place
@@ -32,6 +33,11 @@ _SEARCH_EVERY = 512
 T = TypeVar("T")
 Rows = list[tuple[int, Entry]]
 """Entries with their sequences."""
+
+
+def _after(first: int, entries: list[Entry], position: int) -> Rows:
+    """These entries, of which the first has the sequence `first`, without those up to the sequence `position`."""
+    return [(n, entry) for n, entry in enumerate(entries, first) if n > position]
 
 
 class NotInLog(Exception):
@@ -50,8 +56,9 @@ class _GrowingSegment(SegmentReader):
 
     def __init__(self, disk: Disk, path: Path) -> None:
         self.window = Window(partial(disk.read_part, path))
-        super().__init__(path, self.window)
+        super().__init__(path, self.window, overflow=overflow_of(disk))
         self.durable = self.looks = 0
+        self._left: Iterator[tuple[int, list[Entry]]] | None = None
 
     def fresh_block(self) -> Block | None:
         """As `next_block`. The file is read again where the bytes in memory, which may be older, have no block."""
@@ -64,6 +71,28 @@ class _GrowingSegment(SegmentReader):
         """See `SegmentReader.advance`."""
         super().advance(block, count)
         self.looks = 0
+
+    def next_rows(self, block: Block, decode: Decode, after: int) -> Rows:
+        """The rows of the block at `end` with sequences after `after`, of which there are some. Those of an overflow file come
+        one block of it at a time, at each call. The block is passed with its last rows.
+        """
+        if block.kind is BlockKind.OVERFLOW:
+            return self._next_overflowed(block, decode, after)
+        first, entries = self.next_sequence, self.decoded(decode, block)
+        self.advance(block, len(entries))
+        return _after(first, entries, after)
+
+    def _next_overflowed(self, block: Block, decode: Decode, after: int) -> Rows:
+        if self._left is None:
+            self._left = self.overflowed(block, decode)
+        rows: Rows = []
+        while not rows and (part := next(self._left, None)) is not None:
+            rows = _after(*part, after)
+        count = self.count_of(block)
+        if not rows or rows[-1][0] == self.next_sequence + count - 1:
+            self._left = None
+            self.advance(block, count)
+        return rows
 
 
 class SegmentCursor:
@@ -149,7 +178,7 @@ class SegmentCursor:
             return 0 if (end := self._retired()) is None else end.last_sequence
         segment = self._open(segments[-1])
         while (block := segment.next_block()) is not None:
-            segment.advance(block, segment.decoded(count_entries, block))
+            segment.advance(block, segment.count_of(block))
         return segment.next_sequence - 1
 
     def acknowledged_end(self) -> int:
@@ -170,7 +199,7 @@ class SegmentCursor:
                 return []
             block = segment.fresh_block()
             if block is not None:
-                count = segment.decoded(count_entries, block)
+                count = segment.count_of(block)
                 if segment.next_sequence + count - 1 > self.position:
                     return self._taken(segment, block)
                 segment.advance(block, count)
@@ -186,9 +215,7 @@ class SegmentCursor:
     def _taken(self, segment: _GrowingSegment, block: Block) -> Rows:
         if self._acknowledged_only and not self._is_acknowledged(segment, block):
             return []
-        first, entries = segment.next_sequence, segment.decoded(self._decode, block)
-        rows = [(n, entry) for n, entry in enumerate(entries, first) if n > self.position]
-        segment.advance(block, len(entries))
+        rows = segment.next_rows(block, self._decode, self.position)
         self.position = rows[-1][0]
         return rows
 

@@ -23,6 +23,7 @@ from kvwal.log.files.chain import check_belongs, link_problem
 from kvwal.log.files.format import SnapshotHeader
 from kvwal.log.files.names import LogFile, log_folder
 from kvwal.log.files.snapshot_reader import Snapshot, SnapshotView, merge_all, open_snapshot
+from kvwal.log.overflow.read import open_segment
 from kvwal.log.reader import SegmentReader, entry_decoder, log_files, read_header
 from kvwal.ports.disk import Disk
 from kvwal.structures.destroyed import MARKS, FoundMarks, merged_latest
@@ -354,7 +355,7 @@ class _LogReader:
         for index, file in enumerate(files[needed:]):
             path = self._folder / file.name
             data = self._disk.read(path)
-            reader = SegmentReader(path, data)
+            reader = open_segment(self._disk, path, data)
             check_belongs(reader.header, self._place, self._folder)
             follows = index or (file.number >= wanted and not needed)
             wrong = link_problem(reader.header, wanted, crc) if follows else None

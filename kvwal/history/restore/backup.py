@@ -20,8 +20,9 @@ from kvwal.config import check_folder
 from kvwal.errors import ConfigError, CorruptLog, KvwalError, Overloaded
 from kvwal.log.appender import storage_full
 from kvwal.log.files.atomic_file import write_file
-from kvwal.log.files.names import RETIRED, find_places, log_folder
-from kvwal.log.reader import SegmentReader, entry_decoder, log_files
+from kvwal.log.files.names import OVERFLOW, RETIRED, find_places, log_folder, overflow_number
+from kvwal.log.overflow.read import open_segment
+from kvwal.log.reader import entry_decoder, log_files
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.disk import Disk, Lock
 from kvwal.ports.space import DiskSpace
@@ -188,13 +189,30 @@ class _Copy:
         self._check_room(target, sum(self._disk.size(source / name) for name in left))
         for name in left:
             self._copied(source / name, target / name)
-        if last:
-            self._last(source / last, target / last)
+        ends = self._last(source / last, target / last) if last else 0
+        self._overflow(source / OVERFLOW, target / OVERFLOW, ends)
 
-    def _last(self, source: Path, target: Path) -> None:
-        """Copy the valid blocks of the segment that may be written to."""
+    def _overflow(self, source: Path, target: Path, ends: int) -> None:
+        """Copy the overflow files that the copied segments name, which end before the sequence `ends`. Later ones may still be
+        replaced.
+        """
+        names = {name for name in self._disk.names(source) if (overflow_number(name) or ends) < ends}
+        for name in set(self._disk.names(target)) - names:
+            self._disk.unlink(target / name)
+        left = sorted(names - set(self._disk.names(target)))
+        if not left:
+            return
+        self._disk.make_folders(target)
+        left = [name for name in left if not self._linked(source / name, target / name)]
+        self._check_room(target, sum(self._disk.size(source / name) for name in left))
+        for name in left:
+            self._copied(source / name, target / name)
+        self._disk.sync_folder(target)
+
+    def _last(self, source: Path, target: Path) -> int:
+        """Copy the valid blocks of the segment that may be written to. Returns the sequence after its last entry."""
         data = self._disk.read(source)
-        reader = SegmentReader(source, data)
+        reader = open_segment(self._disk, source, data)
         for _ in reader.entries(entry_decoder()):
             pass
         reader.check_ending(data, last=True)
@@ -202,6 +220,7 @@ class _Copy:
         self._check_room(target.parent, len(valid))
         write_file(self._disk, target, [valid])
         self.copied += 1
+        return reader.next_sequence
 
     def ends(self, source: Path, target: Path) -> None:
         """Copy the ends of retired logs. One that goes meanwhile, because its log comes back, stays as it was copied before."""

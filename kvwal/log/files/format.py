@@ -14,7 +14,7 @@ import re
 import struct
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import google_crc32c
 import msgspec
@@ -58,10 +58,8 @@ class BlockKind(IntEnum):
     SEAL = 4
 
 
-_KNOWN_FLAGS = {int(kind): DURABLE for kind in (BlockKind.HEADER, BlockKind.SEAL)} | {
-    int(BlockKind.ENTRIES): DURABLE | COMPRESSED
-}
-"""The flags of the kinds that this version knows. It writes no overflow block, and reads none."""
+_KNOWN_FLAGS = {int(kind): DURABLE for kind in BlockKind} | {int(BlockKind.ENTRIES): DURABLE | COMPRESSED}
+"""The flags of the kinds that this version knows."""
 
 
 class Header(msgspec.Struct, kw_only=True):
@@ -119,6 +117,21 @@ class Block(NamedTuple):
     end: int
 
 
+class OverflowReference(msgspec.Struct, kw_only=True):
+    """Payload of a block of kind 3: a transaction whose entries stand in a file of their own, in the folder `overflow`.
+
+    The file has `bytes` bytes with the CRC-32C `crc`, and `entries` entries in blocks with the salt `salt`. They are read with
+    the timestamp `timestamp`: the file is written before the transaction has its place in the log.
+    """
+
+    file: str
+    bytes: int
+    entries: int
+    crc: int
+    salt: int
+    timestamp: int
+
+
 class _FormatOnly(msgspec.Struct):
     format: int = 0
 
@@ -129,6 +142,8 @@ _decode_header = msgspec.msgpack.Decoder(Header).decode
 _decode_snapshot = msgspec.msgpack.Decoder(SnapshotHeader).decode
 decode_seal = msgspec.msgpack.Decoder(Seal).decode
 """Decode the payload of a block of kind 4."""
+decode_overflow = msgspec.msgpack.Decoder(OverflowReference).decode
+"""Decode the payload of a block of kind 3."""
 
 
 def align(offset: int) -> int:
@@ -160,6 +175,19 @@ def pack_block(kind: BlockKind, payload: bytes, *, salt: int, offset: int, flags
     return [head, payload, _ZEROS[: -(HEAD_BYTES + len(payload)) % ALIGNMENT]], crc
 
 
+class OverflowPayload(bytes):
+    """The payload of a block of kind 3, among the payloads of a group. `overflowed` are the bytes of the file that it names."""
+
+    overflowed: int
+
+    @classmethod
+    def of(cls, reference: OverflowReference) -> Self:
+        """Encode a reference."""
+        payload = cls(_encode(reference))
+        payload.overflowed = reference.bytes
+        return payload
+
+
 def pack_header(header: Header) -> list[bytes]:
     """The first block of a file. Its own salt is 0, because it holds the salt of the other blocks."""
     fields = msgspec.to_builtins(header)  # without absent fields: of a struct the encoder would count them, too
@@ -189,8 +217,7 @@ def unpack_block(buffer: Buffer, offset: int, salt: int, *, base: int = 0) -> Bl
         return None
     known = _KNOWN_FLAGS.get(kind)
     if known is None or flags & ~known or reserved:
-        overflows = kind == BlockKind.OVERFLOW
-        what = "refers to an overflow file" if overflows else f"has kind {kind}, flags {flags}, reserved {reserved}"
+        what = f"has kind {kind}, flags {flags}, reserved {reserved}"
         raise NewerVersion(
             f"the block at byte {base + offset} {what}: written by a newer version.", hint="Open it with that version."
         )

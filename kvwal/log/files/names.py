@@ -2,7 +2,7 @@
 
 <root>/<namespace>/<cluster>/<business>/<node>/
     <first sequence, 20 digits>.wal  <last sequence>.snapshot  <first>-<last>.snapshot
-    LOCK  FAILURES  *.partial  *.torn  overflow/
+    LOCK  FAILURES  *.partial  *.torn  overflow/<first sequence, 20 digits>
 
 Names that end with `.partial` are unfinished, and nobody reads them after a crash: a segment or snapshot under its name
 (`partial_name`), a preallocated segment, a lock file that replaces one, and the folders for files of the archiver's jobs
@@ -22,6 +22,8 @@ from kvwal.ports.disk import Disk
 from kvwal_archive.layout import Place, check_name
 
 LOCK = "LOCK"
+OVERFLOW = "overflow"
+"""Name of the folder for the overflow files of a log."""
 FAILURES = "FAILURES"
 """Name of the note of failed maintenance (see `failures`)."""
 RETIRED = "_retired"
@@ -91,6 +93,16 @@ def is_scratch(name: str) -> bool:
 def torn_name(name: str, epoch: int) -> str:
     """Name of the copy of a damaged file: the file's name, and the epoch of the recovery that found the damage."""
     return f"{name}.{epoch}.torn"
+
+
+def overflow_name(first_sequence: int) -> str:
+    """Name, in the folder `overflow`, of the file of a transaction whose first entry has this sequence."""
+    return f"{first_sequence:0{DIGITS}}"
+
+
+def overflow_number(name: str) -> int | None:
+    """The first sequence of an overflow file; None if the name is none of `overflow_name`."""
+    return int(name) if re.fullmatch(rf"[0-9]{{{DIGITS}}}", name) else None
 
 
 def parse_name(name: str) -> LogFile:

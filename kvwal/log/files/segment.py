@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kvwal.log.files.atomic_file import write_file
-from kvwal.log.files.format import DURABLE, BlockKind, Header, Seal, block_size, pack_block, pack_header, pack_seal
+from kvwal.log.files.format import (
+    DURABLE,
+    BlockKind,
+    Header,
+    OverflowPayload,
+    Seal,
+    block_size,
+    pack_block,
+    pack_header,
+    pack_seal,
+)
 from kvwal.log.files.names import partial_name, segment_name
 from kvwal.ports.disk import Disk, File, Folder
 from kvwal.ports.space import DiskSpace
@@ -22,7 +32,7 @@ stale bytes, so that stale bytes are not taken for a torn block."""
 
 
 class SealedSegment(NamedTuple):
-    """A segment that is complete and never changes again."""
+    """A segment that is complete and never changes again. `size` is in bytes, with those of its overflow files."""
 
     path: Path
     first: int
@@ -52,8 +62,8 @@ def blank_file(disk: Disk, folder: Path) -> File:
 class Segment:
     """A segment file open for appending. Used by one thread at a time; every method may raise `OSError`.
 
-    `position` is the offset of the next block, `entries` the number of entries in the file, and `clean` says whether the whole
-    file was fdatasynced.
+    `position` is the offset of the next block, `entries` the number of entries in the file, `overflowed` the bytes of the
+    overflow files that its blocks name, and `clean` says whether the whole file was fdatasynced.
     """
 
     def __init__(
@@ -69,7 +79,7 @@ class Segment:
         self._disk = disk
         self._ended = False
         self.path = folder / segment_name(header.first_sequence)
-        self.entries = 0
+        self.entries = self.overflowed = 0
         parts = pack_header(header)
         self.position = sum(map(len, parts))
         self._file: File | None = file
@@ -105,11 +115,11 @@ class Segment:
 
     def fits(self, payloads: Sequence[bytes]) -> bool:
         """Whether blocks with these payloads end before the segment's limit."""
-        return self._end_of(payloads) <= self.limit
+        return self._end_of(payloads) + self.overflowed <= self.limit
 
     def is_ready(self, payloads: Sequence[bytes]) -> bool:
         """Whether blocks with these payloads fit, are allocated, and the file is open: the usual case."""
-        return self._file is not None and self._end_of(payloads) <= min(self._allocated, self.limit)
+        return self._file is not None and self._end_of(payloads) <= min(self._allocated, self.limit - self.overflowed)
 
     def _end_of(self, payloads: Sequence[bytes]) -> int:
         """Where the file ends after blocks with these payloads and a seal."""
@@ -118,16 +128,21 @@ class Segment:
     def append(self, payloads: Sequence[bytes], entries: int) -> None:
         """Write one block for each payload, with one system call. Durable after `datasync`."""
         parts: list[bytes] = []
-        position = self.position
+        position, overflowed = self.position, 0
         for payload in payloads:
             flags = DURABLE if self.clean else 0
             self.clean = False
-            block, _ = pack_block(BlockKind.ENTRIES, payload, salt=self.header.salt, offset=position, flags=flags)
+            kind = BlockKind.ENTRIES
+            if isinstance(payload, OverflowPayload):
+                kind = BlockKind.OVERFLOW
+                overflowed += payload.overflowed
+            block, _ = pack_block(kind, payload, salt=self.header.salt, offset=position, flags=flags)
             parts += block
             position += block_size(len(payload))
         self._open.write_at(self.position, [*parts, _END_MARK])
         self.position = position
         self.entries += entries
+        self.overflowed += overflowed
 
     def datasync(self) -> None:
         """Return when the whole segment survives a power cut."""
@@ -148,6 +163,7 @@ class Segment:
             self._open.truncate(size)
         self._open.datasync()
         self.close()
+        size += self.overflowed
         return SealedSegment(self.path, self.header.first_sequence, last, self.header.previous_crc, crc, size)
 
     def close(self) -> None:

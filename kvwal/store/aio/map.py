@@ -56,7 +56,7 @@ class Map(AsyncStructure):
         *,
         sync: bool = False,
     ) -> int:
-        """Put all items in one transaction, and return its timestamp. `ttl` is that of `put`. `TooLarge` above 5 MiB."""
+        """Put all items in one transaction, and return its timestamp. `ttl` is that of `put`."""
         changes = self._changes or await self._open()
         return await self._commit(changes.put_all(items, ttl), sync)
 

@@ -66,7 +66,7 @@ class Queue(AsyncStructure, AsyncIterator[Any]):
     async def put_many(
         self, items: Iterable[Any], *, priority: int = 0, ttl: TimeToLive | None = None, sync: bool = False
     ) -> int:
-        """Put all items in one transaction, in their order, and return its timestamp. `TooLarge` above 5 MiB."""
+        """Put all items in one transaction, in their order, and return its timestamp."""
         changes = (await self._reading())._changes
         entries = changes.entries(items, priority, ttl)
         future: asyncio.Future[bool] = self._checked_loop().create_future()

@@ -90,7 +90,7 @@ class EntryBuilder:
 
     def deletes(self, stored: Iterable[Entry]) -> Iterator[list[Entry]]:
         """Deletes of the keys of stored entries, split into transactions of limited size."""
-        return in_transactions(map(_delete_of, stored), min(_DELETES_BYTES, self._business.overflow_bytes))
+        return in_transactions(map(_delete_of, stored), _DELETES_BYTES)
 
     def conditional(
         self,

@@ -81,7 +81,7 @@ class Map(Handle, MapReads, MutableMapping[Any, Any]):
         *,
         sync: bool = False,
     ) -> int:
-        """Put all items in one transaction, and return its timestamp. `ttl` is that of `put`. `TooLarge` above 5 MiB."""
+        """Put all items in one transaction, and return its timestamp. `ttl` is that of `put`."""
         return commit(self._business, self._changes.put_all(items, ttl), sync=sync)
 
     def submit_many(

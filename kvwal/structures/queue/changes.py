@@ -71,7 +71,7 @@ class QueueChanges:
     def taken(self, held: Reservation) -> list[list[Entry]]:
         """Items that were taken, as entries for `put_back`: a list for each transaction that their size needs."""
         entries = [make_entry(e.key, e.key_class, e.value, e.value_class, False, 0, e.expires) for e in held.entries]
-        return list(cut(entries, self.business.overflow_bytes, lambda entry: size_of([entry])))
+        return list(cut(entries, self.business.transaction_bytes, lambda entry: size_of([entry])))
 
     def put_back(self, entries: list[Entry], future: Completion) -> Submission:
         """A put of items that were taken, at their old places, to be submitted when the log writer has the take. If the take is

@@ -66,7 +66,7 @@ class Queue(Handle):
     def put_many(
         self, items: Iterable[Any], *, priority: int = 0, ttl: TimeToLive | None = None, sync: bool = False
     ) -> int:
-        """Put all items in one transaction, in their order, and return its timestamp. `TooLarge` above 5 MiB."""
+        """Put all items in one transaction, in their order, and return its timestamp."""
         entries = self._changes.entries(items, priority, ttl)
         waiter = Waiter()
         self._business.submit(self._changes.put(entries, priority, waiter, sync=sync), waits=True)

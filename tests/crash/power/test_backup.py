@@ -34,8 +34,11 @@ def test_every_cut_after_a_backup(kind: type[MemoryDisk]) -> None:
     life = Life(disk, told)
     life.open()
     life.put(a=1)
+    life.put(force=True, a="large" * 1000)
+    life.put(a=1)
     life.rotate()
-    life.put(b=2)
+    life.put(b="large" * 1000)
+    life.put(c=3)
     for path in (END, SNAPSHOT):
         disk.make_folders((ROOT / path).parent)
         write_file(disk, ROOT / path, [b"whole"])
@@ -43,5 +46,5 @@ def test_every_cut_after_a_backup(kind: type[MemoryDisk]) -> None:
     for image in cuts(disk, random.Random(0))[0]:
         left = MemoryDisk(image)
         assert [left.read(TARGET / path) for path in (END, SNAPSHOT)] == [b"whole"] * 2
-        assert recovered(left, TARGET.joinpath(*PLACE)).values == {"a": 1, "b": 2}
+        assert recovered(left, TARGET.joinpath(*PLACE)).values == {"a": 1, "b": "large" * 1000, "c": 3}
     life.close()

@@ -22,6 +22,8 @@ from tests.support.disk.lives import OnDisk
 from tests.support.disk.power import MemoryDisk
 
 SETTINGS = kvwal.Settings(segment_bytes=64 << 10)
+OVERFLOWING = kvwal.Settings(segment_bytes=64 << 10, overflow_bytes=400)
+"""Most of what is written has files of its own."""
 STEPS = 60
 CUT_CHANCE = 0.5
 
@@ -38,6 +40,7 @@ class Run:
 
     def __init__(self, seed: int, flush: Flush) -> None:
         self.flush = flush
+        self.settings = OVERFLOWING if seed % 2 else SETTINGS
         self.chance = random.Random(seed)
         self.cutting = random.Random(seed + 1)
         self.disk = MemoryDisk()
@@ -53,7 +56,7 @@ class Run:
 
     def open(self) -> None:
         given = {"flush": self.flush, "start_archiver": lambda: OnDisk(self.disk, SYSTEM)}
-        self.store = WritableStore(make_options(ROOT, settings=SETTINGS, disk=self.disk, **given))
+        self.store = WritableStore(make_options(ROOT, settings=self.settings, disk=self.disk, **given))
         self.b = self.store.map("b")
         assert self.store.stats()["businesses"]["b"]["torn"] is None, "it was closed"
         assert dict(self.b) == self.states[-1]

@@ -33,6 +33,16 @@ def puts(life: Life) -> None:
     life.put(a=None)
 
 
+def overflows(life: Life) -> None:
+    """Transactions in files of their own, which go with their segments."""
+    life.put(a="x" * 4000)
+    life.put(force=True, a="y" * 4000, b=1)
+    life.rotate()
+    life.put(b="z" * 4000)
+    life.checkpoint()
+    life.put(a=None)
+
+
 def rotates(life: Life) -> None:
     life.put(a=1)
     life.rotate()
@@ -74,7 +84,7 @@ def archives(life: Life) -> None:
     life.checkpoint()
 
 
-SCRIPTS: list[Callable[[Life], None]] = [puts, rotates, checkpoints, deltas, drops_many, archives]
+SCRIPTS: list[Callable[[Life], None]] = [puts, overflows, rotates, checkpoints, deltas, drops_many, archives]
 FLUSHES: list[Flush] = ["sync", "os", Interval(ms=3_600_000, bytes=1000)]
 
 

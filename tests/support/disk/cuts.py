@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from kvwal.codecs import registry
 from kvwal.entry import Entry
 from kvwal.log.files.names import log_folder
-from kvwal.log.reader import SegmentEnd, SegmentReader, entry_decoder
+from kvwal.log.overflow.read import open_segment
+from kvwal.log.reader import SegmentEnd, entry_decoder
 from kvwal.log.recovery import Recovered, RecoveryTarget, recover
 from kvwal_archive.layout import Place
 from tests.support.disk.durability import Choice, Image
@@ -93,7 +94,7 @@ def recovered(disk: MemoryDisk, folder: Path = FOLDER) -> Found:
 def _check_sealed(disk: MemoryDisk, found: Recovered) -> None:
     for at, segment in enumerate(found.sealed):
         data = disk.read(segment.path)
-        reader = SegmentReader(segment.path, data)
+        reader = open_segment(disk, segment.path, data)
         assert sum(len(entries) for entries in reader.entries(entry_decoder())) == segment.last - segment.first + 1
         assert reader.ending(data, last=False) is SegmentEnd.SEALED
         assert reader.seal_crc == segment.crc

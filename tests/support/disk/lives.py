@@ -20,7 +20,7 @@ from tests.support.disk.cuts import ROOT, AcknowledgedWrites, Cuts, Model
 from tests.support.disk.faults import FakeClock, make_options
 from tests.support.disk.power import MemoryDisk
 
-SETTINGS = Settings(segment_bytes=64 << 10, reserve_bytes=0)
+SETTINGS = Settings(segment_bytes=64 << 10, overflow_bytes=3000, reserve_bytes=0)
 DRAWS = 1000
 """No program draws so many numbers: each has its own."""
 

@@ -1,8 +1,8 @@
 """The owner of each file of a store: a file without an owner stays for ever, and a month of them fills a disk.
 
-In the folder of a log: its segments; the parts of its snapshot; its lock; the note of the jobs that fail; a torn file, which is
-kept for people; and the unfinished file of a living process. A killed process leaves unfinished files: their owner is the next
-opening, so they count only after a clean close.
+In the folder of a log: its segments, and the overflow files that they name; the parts of its snapshot; its lock; the note of the
+jobs that fail; a torn file, which is kept for people; and the unfinished file of a living process. A killed process leaves
+unfinished files: their owner is the next opening, so they count only after a clean close.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 from kvwal.cluster.membership import FOLDER as MEMBERS
 from kvwal.history.restore.restore import STAGE
 from kvwal.log.files.chain import snapshot_parts
-from kvwal.log.files.names import RETIRED, SCRATCH_MARK, FileKind, LogFile, is_scratch, parse_name
-from kvwal.log.reader import log_files
+from kvwal.log.files.names import OVERFLOW, RETIRED, SCRATCH_MARK, FileKind, LogFile, is_scratch, parse_name
+from kvwal.log.reader import SegmentReader, log_files
 from kvwal.node.requests.log_copies import FOLDER as COPY
 from kvwal.ports.disk import Disk
 from kvwal.scrub.repair import STAGE as SAVING
@@ -44,9 +44,28 @@ def strangers_of_log(disk: Disk, folder: Path, ended: Ended) -> Iterator[str]:
     segments, snapshots = log_files(disk, folder)
     parts = snapshot_parts(snapshots) if ended is Ended.CLOSED else snapshots
     owned = {file.name for file in (*segments, *parts)}
+    yield from _overflow_strangers(disk, folder, segments, ended)
     for file in map(parse_name, disk.names(folder)):
+        if file.name == OVERFLOW:
+            continue
         if file.name not in owned and file.kind not in _KEPT and not _is_unfinished(disk, folder, file, ended):
             yield f"{folder / file.name} has no owner"
+
+
+def _overflow_strangers(disk: Disk, folder: Path, segments: Sequence[LogFile], ended: Ended) -> Iterator[str]:
+    """The overflow files that no block names. What a killed process left there, the next opening collects."""
+    if ended is Ended.KILLED:
+        return
+    named: set[str] = set()
+    for file in segments if disk.names(folder / OVERFLOW) else ():
+        with disk.view(folder / file.name) as buffer:
+            reader = SegmentReader(folder / file.name, buffer)
+            while (block := reader.next_block()) is not None:
+                reader.advance(block, reader.count_of(block))
+            named.update(reference.file for reference in reader.overflows)
+    yield from (
+        f"{folder / OVERFLOW / name} has no owner" for name in disk.names(folder / OVERFLOW) if name not in named
+    )
 
 
 def _is_unfinished(disk: Disk, folder: Path, file: LogFile, ended: Ended) -> bool:

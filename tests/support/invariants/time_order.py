@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from kvwal.entry import Entry
 from kvwal.errors import CorruptLog, NewerVersion
 from kvwal.log.files.chain import link_problem, missing_part_problem, snapshot_parts
+from kvwal.log.files.format import BlockKind
 from kvwal.log.files.names import LogFile
+from kvwal.log.overflow.read import open_segment
 from kvwal.log.reader import SegmentReader, SnapshotReader, entry_decoder, log_files
 from kvwal.ports.disk import Disk
 
@@ -49,7 +52,7 @@ class _Walk:
         for segment in segments:
             path = self._folder / segment.name
             with self._disk.view(path) as buffer:
-                reader = SegmentReader(path, buffer)
+                reader = open_segment(self._disk, path, buffer)
                 problem = link_problem(reader.header, wanted, reader.header.previous_crc if seal is None else seal)
                 if problem is not None:
                     return None
@@ -65,12 +68,24 @@ class _Walk:
         """The transactions that are not later than all before them. One block of a writer holds whole transactions; the blocks of
         a restored log may part them."""
         is_merged, is_restored = reader.header.merged is True, reader.header.epoch == 0
-        for first, entries in reader.numbered(entry_decoder()):
+        for rows in _blocks(reader):
             before = self._greatest
-            for sequence, entry in enumerate(entries, first):
+            for sequence, entry in rows:
                 is_back = entry.timestamp < self._greatest or (
                     entry.timestamp == before and not is_restored and sequence > 1
                 )
                 if is_back and not is_merged:
                     yield f"{reader.path}: sequence {sequence} has the timestamp {entry.timestamp}, behind {self._greatest}"
                 self._greatest = max(self._greatest, entry.timestamp)
+
+
+def _blocks(reader: SegmentReader) -> Iterator[Iterator[tuple[int, Entry]]]:
+    """The entries of each block, with their sequences. All of an overflow file are those of its block."""
+    decode = entry_decoder()
+    while (block := reader.next_block()) is not None:
+        if block.kind is BlockKind.OVERFLOW:
+            parts = reader.overflowed(block, decode)
+        else:
+            parts = iter([(reader.next_sequence, reader.decoded(decode, block))])
+        yield (row for first, entries in parts for row in enumerate(entries, first))
+        reader.advance(block, reader.count_of(block))

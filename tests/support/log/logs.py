@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from kvwal.config import Settings
 from kvwal.entry import Entry, encode_entries
+from kvwal.errors import CorruptLog
 from kvwal.log.appender import Appender
 from kvwal.log.files.format import Header
 from kvwal.log.files.segment import SealedSegment
@@ -42,15 +45,22 @@ class Writer:
         """One group of one block for each size, which is its number of entries; each block is one transaction."""
         payloads, count = [], 0
         for size in sizes:
-            self.timestamp += 1
-            first = self.appender.next_sequence + count
-            entries = [
-                Entry(b"key-%04d" % number, "str", b"value-%04d" % number, "bytes", False, self.timestamp)
-                for number in range(first, first + size)
-            ]
-            payloads.append(encode_entries(entries))
+            payloads.append(encode_entries(self._entries(size, count)))
             count += size
         self.appender.append(payloads, count, sync=sync)
+
+    def overflow(self, size: int) -> None:
+        """One group of one transaction of this many entries, in an overflow file."""
+        written = self.appender.write_overflow(self._entries(size))
+        self.appender.append([self.appender.place_overflow(written, 0, self.timestamp)], size, sync=True)
+
+    def _entries(self, size: int, after: int = 0) -> list[Entry]:
+        self.timestamp += 1
+        first = self.appender.next_sequence + after
+        return [
+            Entry(b"key-%04d" % number, "str", b"value-%04d" % number, "bytes", False, self.timestamp)
+            for number in range(first, first + size)
+        ]
 
     def crash(self) -> None:
         """Let go of the files as a killed process does."""
@@ -90,3 +100,19 @@ def three_segments(folder: Path) -> Writer:
         writer.group(size)
         writer.appender.rotate()
     return writer
+
+
+def flip(path: Path, offset: int) -> None:
+    """Flip a bit of a file."""
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 0x10
+    path.write_bytes(data)
+
+
+def refusal(folder: Path) -> CorruptLog:
+    """The error, after seeing that nothing was changed."""
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    with pytest.raises(CorruptLog) as caught:
+        recovered(folder)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    return caught.value

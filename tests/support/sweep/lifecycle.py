@@ -26,8 +26,9 @@ from tests.support.archive.archiver import PLACE
 from tests.support.disk.faults import open_store
 
 SETTINGS = kvwal.Settings(
-    segment_bytes=64 << 10, archive_seconds=1e9, checkpoint_seconds=1e9, history_seconds=1e-9, gc_grace_seconds=1e-9
-)
+    segment_bytes=64 << 10, overflow_bytes=30_000, archive_seconds=1e9, checkpoint_seconds=1e9, history_seconds=1e-9,
+    gc_grace_seconds=1e-9,
+)  # fmt: skip
 STAGES = range(1, 7)
 LITTLE = (3, 4)
 """Stages that write so little that a checkpoint after them makes a delta, and merges it with the one before."""

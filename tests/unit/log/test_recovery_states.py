@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from kvwal.config import Settings
-from kvwal.errors import CorruptLog, NewerVersion
+from kvwal.errors import NewerVersion
 from kvwal.log import recovery
 from kvwal.log.checkpoint import checkpoint
 from kvwal.log.files.format import HEAD_BYTES, pack_header, unpack_block, unpack_header
@@ -17,7 +17,18 @@ from kvwal.log.files.names import snapshot_name
 from kvwal.log.reader import SegmentEnd, SegmentReader, entry_decoder
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
-from tests.support.log.logs import Writer, header, keys, recovered, segments, three_groups, three_segments
+from tests.support.log.logs import (
+    Writer,
+    flip,
+    header,
+    keys,
+    recovered,
+    refusal,
+    segments,
+    three_groups,
+    three_segments,
+)
+from tests.unit.log import test_overflow_states
 
 SMALL = Settings(segment_bytes=64 << 10)
 
@@ -35,25 +46,11 @@ def blocks(path: Path) -> list[tuple[int, int]]:
     return found
 
 
-def flip(path: Path, offset: int) -> None:
-    data = bytearray(path.read_bytes())
-    data[offset] ^= 0x10
-    path.write_bytes(data)
-
-
-def refusal(folder: Path) -> CorruptLog:
-    """The error, after seeing that nothing was changed."""
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    with pytest.raises(CorruptLog) as caught:
-        recovered(folder)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-    return caught.value
-
-
 def test_every_state_has_a_test() -> None:
     states = re.findall(r"^ ?\d+\. (\w+) ", recovery.__doc__ or "", re.MULTILINE)
-    assert len(states) == 15
-    assert [state for state in states if f"test_{state}" not in globals()] == []
+    assert len(states) == 17
+    tests = {*globals(), *vars(test_overflow_states)}
+    assert [state for state in states if f"test_{state}" not in tests] == []
 
 
 def test_clean(tmp_path: Path) -> None:

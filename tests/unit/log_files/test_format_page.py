@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import google_crc32c
 import msgspec
 import pytest
 
@@ -22,9 +23,11 @@ from kvwal.log.files.format import (
     Block,
     BlockKind,
     Header,
+    OverflowReference,
     Seal,
     SnapshotHeader,
     checksum,
+    decode_overflow,
     decode_seal,
     pack_block,
     pack_header,
@@ -33,13 +36,22 @@ from kvwal.log.files.format import (
     unpack_header,
     unpack_snapshot_header,
 )
-from kvwal.log.files.names import FileKind, parse_name, segment_name, snapshot_name
+from kvwal.log.files.names import (
+    OVERFLOW,
+    FileKind,
+    overflow_name,
+    overflow_number,
+    parse_name,
+    segment_name,
+    snapshot_name,
+)
 from kvwal.log.reader import entry_decoder
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
 PAGES = {name: (ROOT / "docs" / "format" / f"{name}.md").read_text() for name in ("segment", "snapshot")}
 GOLDEN = ROOT / "tests" / "golden" / "log-1"
 DELTAS = GOLDEN.parent / "log-2"
+LARGE = GOLDEN.parent / "log-4"
 DATA = (GOLDEN / segment_name(1)).read_bytes()
 EXAMPLE = "A worked example"
 
@@ -88,6 +100,8 @@ def shown(block: Block) -> str:
 
 def test_the_names() -> None:
     names = re.findall(r"^    (\S+)  ", section("segment", "Names"), re.MULTILINE)
+    folder, name = names.pop().split("/")
+    assert (folder, overflow_number(name), overflow_name(2)) == (OVERFLOW, 2, name)
     found = [parse_name(name) for name in names]
     assert [(file.kind, file.number) for file in found] == [
         (FileKind.LOCK, 0), (FileKind.FAILURES, 0), (FileKind.SEGMENT, 1), (FileKind.SNAPSHOT, 5), (FileKind.SNAPSHOT, 9),
@@ -141,6 +155,7 @@ def test_the_maps() -> None:
     assert named(tables(section("segment", "Header"))[0]) == fields(Header)
     assert named(tables(section("snapshot", "Header"))[0]) == fields(SnapshotHeader)
     assert named(tables(section("segment", "Seal"))[0]) == fields(Seal)
+    assert named(tables(section("segment", "Overflow"))[0]) == fields(OverflowReference)
 
 
 def test_an_entry() -> None:
@@ -187,6 +202,21 @@ def test_written_anew_a_golden_file_is_the_same(path: Path) -> None:
         )
     seal = decode_seal(list(blocks(golden))[-1].payload)
     assert data + b"".join(pack_seal(seal, salt=header.salt)[0]) == golden
+
+
+def test_written_anew_the_golden_overflow_file_and_its_block_are_the_same() -> None:
+    golden = (LARGE / segment_name(1)).read_bytes()
+    (reference,) = [decode_overflow(b.payload) for b in blocks(golden) if b.kind is BlockKind.OVERFLOW]
+    data = (LARGE / OVERFLOW / reference.file).read_bytes()
+    assert (len(data), google_crc32c.value(data)) == (reference.bytes, reference.crc)
+    header, *entries, seal = blocks(data)
+    unpacked = unpack_header(data)
+    assert unpacked is not None
+    assert (unpacked[0].salt, unpacked[0].first_sequence) == (reference.salt, 1)
+    assert sum(len(entry_decoder()(block.payload)) for block in entries) == reference.entries
+    assert [block.kind for block in (header, *entries, seal)] == [
+        BlockKind.HEADER, *[BlockKind.ENTRIES] * len(entries), BlockKind.SEAL
+    ]  # fmt: skip
 
 
 def test_a_delta_goes_on_where_the_part_below_it_ends() -> None:

@@ -29,6 +29,7 @@ from tests.support.disk.faults import START_MS, FakeClock, open_store
 
 GOLDEN = Path(__file__).resolve().parent.parent.parent / "golden" / "log-1"
 DELTAS = GOLDEN.parent / "log-2"
+OVERFLOW = GOLDEN.parent / "log-4"
 PLACE = Place("spark", "local", "jobs", "node-1")
 FIRST, SECOND, SNAPSHOT = segment_name(1), segment_name(6), snapshot_name(5)
 # Where the blocks of the first segment begin, as docs/format/segment.md shows them.
@@ -96,6 +97,17 @@ def test_the_golden_log_is_still_read(folder: Path, tmp_path: Path, gone: list[s
         assert dict(jobs) == LATEST
         assert [type(key) for key in jobs] == [bool, bytes, float, int, type(None), str, str]
         assert store.stats()["businesses"]["jobs"]["last_sequence"] == 14
+
+
+def test_the_golden_log_with_an_overflow_file_is_still_read(tmp_path: Path) -> None:
+    found = log_folder(tmp_path, PLACE)
+    shutil.copytree(OVERFLOW, found, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    with open_store(tmp_path, clock=FakeClock(START_MS + 999), namespace="spark") as store:
+        jobs = store.map("jobs")
+        large = {f"large-{number:02d}": {"state": "DONE", "tries": number} for number in range(40)}
+        assert dict(jobs) == large | {"a": "large", "b": "new"}
+        assert [entry.timestamp for entry in jobs.history("a")] == [START_MS + 1 << 16, START_MS << 16]
+        assert store.stats()["businesses"]["jobs"]["last_sequence"] == 44
 
 
 def test_the_golden_log_with_deltas_is_still_read(tmp_path: Path) -> None:
@@ -208,7 +220,8 @@ def test_a_flipped_byte_in_any_field_of_a_block_is_damage(folder: Path, offset: 
         (bytes([5, 1, 0, 0]), NewerVersion, "kind 5"),
         (bytes([2, 2, 0, 0]), NewerVersion, "flags 2"),
         (bytes([2, 1, 1, 0]), NewerVersion, "reserved 1"),
-        (bytes([3, 1, 0, 0]), NewerVersion, "overflow"),
+        (bytes([3, 4, 0, 0]), NewerVersion, "kind 3, flags 4"),
+        (bytes([3, 1, 0, 0]), CorruptLog, "names no overflow file"),
         (bytes([1, 1, 0, 0]), CorruptLog, "kind HEADER does not belong here"),
         (bytes([4, 1, 0, 0]), CorruptLog, "holds no seal"),
         (bytes([0, 1, 0, 0]), CorruptLog, "does not verify"),
@@ -256,12 +269,19 @@ def test_every_walk_checks_the_seal(folder: Path, tmp_path: Path, walk: str) -> 
     assert (caught.value.path, caught.value.offset) == (folder / FIRST, SEAL)
 
 
-def test_no_walk_passes_an_overflow_block(folder: Path, tmp_path: Path) -> None:
-    (folder / SNAPSHOT).unlink()
-    reseal(folder / FIRST, BLOCK, bytes([3, 1, 0, 0]))
-    for walk in (*WALKS.values(), lambda root: salvage(OS_DISK, folder, entry_decoder())):
-        with pytest.raises(NewerVersion, match=f"the block at byte {BLOCK} refers to an overflow file"):
-            walk(tmp_path)
+@pytest.mark.parametrize("walk", WALKS)
+def test_every_walk_names_an_overflow_file_that_is_missing(tmp_path: Path, walk: str) -> None:
+    found = log_folder(tmp_path, PLACE)
+    shutil.copytree(OVERFLOW, found, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    WALKS[walk](tmp_path)
+    (path,) = (found / "overflow").iterdir()
+    path.unlink()
+    with pytest.raises(CorruptLog, match="names this overflow file, and it is missing") as caught:
+        WALKS[walk](tmp_path)
+    assert caught.value.path == path
+    saved = salvage(OS_DISK, found, entry_decoder())
+    assert [entry.key for _, entry in saved.entries] == [b"a", b"b", b"b"]
+    assert [(lost.first, lost.last, lost.entries) for lost in saved.lost] == [(3, 43, 41)]
 
 
 def test_entries_of_another_shape_are_damage(folder: Path) -> None:

@@ -325,17 +325,16 @@ def test_many_keys_are_cleared(jobs: Map) -> None:
 
 
 def test_what_is_too_large_is_refused_and_nothing_is_written(jobs: Map) -> None:
-    part = b"x" * (1 << 20)
-    with pytest.raises(TooLarge, match="5 entries of 52"):
-        jobs.put_many(dict.fromkeys(range(5), part))
-    with pytest.raises(TooLarge, match="nothing was written"):
+    with pytest.raises(TooLarge, match=r"the value of b'a' has 5,242,9.. bytes .* nothing was written"):
         jobs["a"] = b"x" * (5 << 20)
+    with pytest.raises(TooLarge, match="the value of b'large'"):
+        jobs.put_many({"small": b"x", "large": b"x" * (6 << 20)})
     with pytest.raises(TooLarge):
         jobs.put_if_absent("a", b"x" * (5 << 20))
     assert not len(jobs)
     jobs["a"] = b"x" * ((5 << 20) - 100)
-    jobs.put_many(dict.fromkeys(range(4), part))
-    assert len(jobs) == 5
+    jobs.put_many(dict.fromkeys(range(6), b"x" * (1 << 20)))
+    assert len(jobs) == 7
 
 
 def test_history_and_the_past_are_every_change(jobs: Map) -> None:

@@ -1,4 +1,4 @@
-"""A transaction that no block can hold is refused by name, and the log goes on."""
+"""A transaction that no block can hold goes into a file of its own, however it came to the writer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kvwal.cluster.recovery_buffer import RecoveryBuffer, as_recovery_buffer
 from kvwal.codecs import Codecs
 from kvwal.config import TRANSACTION_BYTES
 from kvwal.entry import Entry, encode_entries, make_entry
-from kvwal.errors import ConfigError, TooLarge
+from kvwal.errors import ConfigError
 from kvwal.key_class import DROPPED
 from kvwal.log.files.format import MAX_PAYLOAD
 from kvwal.log.submission import Submission, size_of
@@ -36,7 +36,7 @@ def test_one_block_holds_any_transaction_up_to_the_limit(key: bytes, value: byte
     assert len(encode_entries([entry] * count)) < MAX_PAYLOAD
 
 
-def test_a_transaction_above_the_block_limit_is_refused_and_the_writer_goes_on(tmp_path: Path) -> None:
+def test_a_submission_above_the_block_limit_is_written_and_the_writer_goes_on(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         jobs = store.map("jobs")
         jobs["a"] = 1
@@ -44,13 +44,13 @@ def test_a_transaction_above_the_block_limit_is_refused_and_the_writer_goes_on(t
         assert size_of(entries) > MAX_PAYLOAD
         future: Future[int] = Future()
         jobs._business.submit(Submission(entries, size_of(entries), future))
-        with pytest.raises(TooLarge, match="nothing was written"):
-            future.result()
+        timestamp = future.result()
         jobs["b"] = 2
-        fits: Future[int] = Future()
-        jobs._business.submit(Submission(entries[:3], size_of(entries[:3]), fits))
-        assert fits.result() > 0
-        assert len(jobs) == 5
+        assert len(jobs) == 7
+    with open_store(tmp_path) as store:
+        jobs = store.map("jobs")
+        assert len(jobs) == 7
+        assert jobs._business.state.lookup("str", b"3").timestamp == timestamp
 
 
 def test_a_destroyed_map_is_deleted_in_transactions_that_the_log_takes(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Overflow files: transactions that are too large for a block of a segment."""
