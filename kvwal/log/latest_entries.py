@@ -7,7 +7,7 @@ merged. Runs above `HELD_BYTES` together stand in files: a segment has overflow 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,7 +16,7 @@ from kvwal.entry import Decode, Entry
 from kvwal.log.files.external_sort import write_pieces
 from kvwal.log.files.format import block_size
 from kvwal.log.files.snapshot import Packed, in_blocks, size_of
-from kvwal.log.files.snapshot_reader import merge_all
+from kvwal.log.files.snapshot_reader import merge_sorted
 from kvwal.ports.disk import Disk
 
 RUN_BYTES = 8 << 20
@@ -70,7 +70,14 @@ class LatestEntries:
     def in_order(self) -> Iterator[Entry]:
         """The latest entry of every identity, sorted."""
         self._end_run()
-        return merge_all(self._entries(run) for run in reversed(self._runs))
+        return self._merged(self._runs)
+
+    def _merged(self, runs: Sequence[Callable[[], Iterator[Packed]]]) -> Iterator[Entry]:
+        """Runs, oldest first, merged in halves: of a thousand runs an entry passes ten merges, and each call is ten deep."""
+        if len(runs) < 2:
+            return iter(()) if not runs else self._entries(runs[0])
+        middle = len(runs) // 2
+        return merge_sorted(self._merged(runs[:middle]), self._merged(runs[middle:]))
 
     def _entries(self, run: Callable[[], Iterator[Packed]]) -> Iterator[Entry]:
         for block in run():

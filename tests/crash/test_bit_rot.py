@@ -3,7 +3,7 @@
 A flip may change nothing that is read (zeros after a seal, stale bytes of a recycled file, an object that another one
 supersedes); then every value is right. Of a log that was not closed, a flip in the last group is cut as a crash's trace, and
 said: `torn` in the stats, and the evidence kept. Of each change `kvwal log verify` and `kvwal archive verify`
-find. There are no overflow files in this version.
+find.
 
 KVWAL_SEED=N draws other flips.
 """
@@ -24,7 +24,7 @@ import pytest
 from kvwal.entry import Entry
 from kvwal.history.reads.tail_reader import read_local
 from kvwal.log.checkpoint import checkpoint
-from kvwal.log.files.names import log_folder
+from kvwal.log.files.names import OVERFLOW, log_folder
 from kvwal.log.reader import entry_decoder
 from kvwal.log.recovery import RecoveryTarget, recover
 from kvwal.ports.clock import SYSTEM
@@ -99,7 +99,7 @@ def judge(answer: tuple[str, Any], right: Any, cut: Any = None, torn: str = "") 
 
 def in_the_log(built: Built, expected: Expected, flip: Flip, *, deep: bool) -> tuple[set[str], bool]:
     """What the readers and the writer of a log make of a flip, and whether verify finds it."""
-    business = flip.path.parent.parent.name
+    business = rot.business_of(built, flip.path)
     files = {**built.files, flip.path: flip.of(built.files[flip.path])}
     cut = expected.cut if business == "jobs" else None
     outcomes = set()
@@ -126,7 +126,7 @@ def flipped(flip: Flip) -> Iterator[None]:
 
 def in_the_archive(built: Built, expected: Expected, flip: Flip, *, deep: bool) -> tuple[set[str], bool]:
     """What readers of the archive, with a log beside it or alone, make of a flip, and whether verify finds it."""
-    business = flip.path.parent.parent.name
+    business = rot.business_of(built, flip.path)
     disk = RottenDisk(built.files)
     with flipped(flip):
         outcomes = {judge(tried(lambda: rot.read_unlocked(built, disk, business)[0]), expected.logs[business])}
@@ -148,7 +148,7 @@ def random_flip(chance: random.Random, built: Built, path: Path) -> Flip:
     """A bit of the file; where it has blocks, more often one of its header, of a block's head, or of its last block."""
     data = built.files.get(path) or path.read_bytes()
     places = range(len(data))
-    if path.suffix in (".wal", ".snapshot"):
+    if path.suffix in (".wal", ".snapshot") or path.parent.name == OVERFLOW:
         found = rot.heads(data, snapshot=path.suffix == ".snapshot")
         places = chance.choice([places, found[0], found[-1], chance.choice(found)])
     return Flip(path, chance.choice(places), chance.randrange(8))
@@ -162,7 +162,7 @@ def test_a_thousand_flips_over_every_kind_of_file(built: Built, expected: Expect
         if path.stat().st_size == 0:  # the file of the locks: it has no bit to flip
             continue
         kinds.setdefault(rot.kind_of(built, path), []).append(path)
-    assert len(kinds) == 10
+    assert len(kinds) == 11
     counts: Counter[tuple[str, str]] = Counter()
     for number in range(FLIPS if whole else SAMPLE):
         kind = sorted(kinds)[number % len(kinds)]
@@ -182,6 +182,7 @@ def test_a_thousand_flips_over_every_kind_of_file(built: Built, expected: Expect
         "sealed segment",
         "last segment, closed",
         "snapshot",
+        "overflow file",
         "object",
         "object with a horizon",
         "registration",

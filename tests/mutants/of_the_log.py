@@ -105,7 +105,8 @@ MUTANTS = [
     ),
     Mutant(
         "of two entries of a key in a large checkpoint the older one goes into the snapshot", 6, "kvwal/log/latest_entries.py",
-        "(self._entries(run) for run in reversed(self._runs))", "(self._entries(run) for run in self._runs)",
+        "merge_sorted(self._merged(runs[:middle]), self._merged(runs[middle:]))",
+        "merge_sorted(self._merged(runs[middle:]), self._merged(runs[:middle]))",
         "tests/property/test_checkpoint_laws.py",
     ),
     Mutant(

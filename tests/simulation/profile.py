@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import random
 
-from kvwal.config import Flush, Interval, Settings
+from kvwal.config import KIB, MIB, Flush, Interval, Settings
 
-KIB = 1 << 10
 SHAPES = ("mixed", "mixed", "mixed", "equal", "tiny", "huge", "one key", "deletes", "expiring")
 """Shapes of data: values of one size, a thousand keys of nothing, a value near the limit, versions of one key, and so on."""
 
@@ -62,6 +61,7 @@ class Profile:
             history_seconds=chance.choice([0.001, 2.0, 7 * 86400.0]),
             gc_grace_seconds=chance.choice([0.001, 1.0, 3600.0]),
             reserve_bytes=chance.choice([0, 64 * KIB, 256 * KIB]),
+            overflow_bytes=chance.choice([100, 1000, MIB]),
         )
 
     def _shape(self) -> None:

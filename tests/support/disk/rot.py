@@ -2,7 +2,7 @@
 
 Businesses: `jobs` has a snapshot, sealed segments (one that waits for the archive under the snapshot, one after it), an open
 last one in a recycled file, a recycled file, and plain objects; `old` has an object with a horizon and those that it
-supersedes; `closed` was closed. There are no overflow files in this version.
+supersedes; `closed` was closed. Large values stand in overflow files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import kvwal
 from kvwal.errors import KvwalError
 from kvwal.history.restore.restore import RestorePorts, restore_through
 from kvwal.log.files.format import HEAD_BYTES, find_blocks
-from kvwal.log.files.names import log_folder
+from kvwal.log.files.names import OVERFLOW, log_folder
 from kvwal.log.reader import SegmentReader, SnapshotReader
 from kvwal.ports.clock import SYSTEM
 from kvwal.scrub.inspect import examine
@@ -31,7 +31,7 @@ from tests.support.archive.archiver import InProcess
 from tests.support.disk.faults import make_options
 from tests.support.disk.power import MemoryDisk
 
-SETTINGS = kvwal.Settings(segment_bytes=64 << 10, archive_seconds=1e6, checkpoint_seconds=1e6)
+SETTINGS = kvwal.Settings(segment_bytes=64 << 10, overflow_bytes=10_000, archive_seconds=1e6, checkpoint_seconds=1e6)
 KEYS = 12
 ReadAnswers = dict[str, Any]
 
@@ -117,6 +117,11 @@ def open_writable(root: Path, archive: Path, disk: RottenDisk | None) -> Writabl
     return WritableStore(options)
 
 
+def business_of(built: Built, path: Path) -> str:
+    """Whose file this is, in the root or in the archive."""
+    return path.relative_to(built.archive if built.archive in path.parents else built.root).parts[2]
+
+
 def kind_of(built: Built, path: Path) -> str:
     """What sort of file this is."""
     if path.name.endswith(".parquet"):
@@ -126,6 +131,8 @@ def kind_of(built: Built, path: Path) -> str:
         return "superseded object" if key not in live else "object with a horizon" if horizon else "object"
     if path.name == "_log":
         return "registration"
+    if path.parent.name == OVERFLOW:
+        return "overflow file"
     if path.suffix == ".wal":
         last = path == max(p for p in built.files if p.parent == path.parent and p.suffix == ".wal")
         if not last:
