@@ -7,13 +7,13 @@ begin with the seal with which this one ends.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from kvwal.entry import Decode, make_entry
 from kvwal.history.reads.entry_rows import to_table
 from kvwal.log.files.external_sort import Row, Runs
 from kvwal.log.files.segment import SealedSegment
+from kvwal.log.files.snapshot import in_blocks
 from kvwal.log.overflow.read import sealed_blocks
 from kvwal.ports.disk import OS_DISK, Disk
 from kvwal_archive import writer
@@ -23,8 +23,6 @@ from kvwal_archive.parquet.object_file import Seals
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_BATCH_ROWS = 1000
 
 
 def put_large(objects: OneLook, place: Place, log_id: str, disk: Disk, decode: Decode, segment: SealedSegment) -> int:
@@ -52,5 +50,5 @@ def _order(row: Row) -> tuple[str, bytes, int, int]:
 
 
 def _batches(rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
-    while taken := list(islice(rows, _BATCH_ROWS)):
-        yield from to_table([(row[7], make_entry(*row[:7])) for row in taken]).to_batches()
+    for block in in_blocks(rows, lambda row: len(row[0]) + len(row[2])):
+        yield from to_table([(row[7], make_entry(*row[:7])) for row in block]).to_batches()

@@ -34,7 +34,8 @@ from kvwal.ports.clock import Clock
 from kvwal.ports.disk import Disk, File
 from kvwal.ports.space import DiskSpace
 
-_WRITE_BYTES = 4 << 20
+_WRITE_BYTES = 1 << 20
+"""Bytes written at a time: a write lets other threads of the process go on."""
 
 
 class WrittenOverflow(NamedTuple):
