@@ -20,7 +20,7 @@ TRANSACTION_BYTES = 5 * MIB
 - `Settings.value_bytes`, and the size of a transaction of a cluster: more is refused with `TooLarge`.
 - `Settings.overflow_bytes`: a larger transaction goes into an overflow file.
 - `PendingEntry.MAX_BYTES` in Java: one change of a cluster's map, or the intent that holds all changes of a transaction.
-- `kvwal.spark.sink.rows.ROWS_BYTES`: rows beside the marks of a write.
+- `kvwal.spark.sink.rows.ROW_BYTES`: a row beside the marks of a write.
 - The longest field of a CSV file that `kvwal import` reads.
 
 One block of the log holds any such transaction (`MAX_PAYLOAD` of `kvwal.log.files.format`, 16 MiB): an entry takes there at most

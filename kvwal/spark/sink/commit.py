@@ -1,9 +1,9 @@
 """The commit of a write, in the driver: staged blocks become transactions, with marks in the ledger of the same map.
 
-A write that fits into one transaction is one: all of it is seen at once, or nothing. A larger one becomes several transactions in
-order, and a reader may see the first of them before the last. Its manifest and its mark come first, so it is finished in any
-case: by this driver, or, if this driver is killed or fails, by the next write to the business (a batch), or by the next run of
-the query (an epoch).
+A write into a folder is one transaction, and so is one into a cluster that fits into one: all of it is seen at once, or nothing.
+A larger one becomes several transactions in order, and a reader may see the first of them before the last. Its manifest and its
+mark come first, so it is finished in any case: by this driver, or, if this driver is killed or fails, by the next write to the
+business (a batch), or by the next run of the query (an epoch).
 
 The mark is the fence. Each transaction of a job replaces the job's mark, on the condition that the mark is the one that this
 writer put last. So the store refuses a writer that stood still while another one took its job over, at any step.
@@ -18,6 +18,7 @@ from typing import TypeVar
 
 import msgspec
 
+from kvwal.config import KIB
 from kvwal.entry import Entry
 from kvwal.errors import ClusterUnreachable, KvwalError, NotRecovered, Overloaded
 from kvwal.ports.clock import SYSTEM, Clock
@@ -26,14 +27,15 @@ from kvwal.ports.retries import retry_on
 from kvwal.spark.sink.blocks import StagedBlock, StagedRowsLost, decode_plan, encode_plan, in_transactions
 from kvwal.spark.sink.marks import FencedWriter, Verdict, WriteMark, WriteMarks, condition, judge, mark_entry, successor
 from kvwal.spark.sink.options import WriteOptions
-from kvwal.spark.sink.rows import ROWS_BYTES
 from kvwal.spark.sink.staging import MANIFEST, Staging, open_staging
 from kvwal.spark.state.lease import LEASE_SECONDS
 from kvwal.spark.state.records import Silence
-from kvwal.structures.map.map import Map, commit_entries_if, submit_entries
+from kvwal.structures.map.map import Map, commit_entries_if, submit_entries, transaction_bytes
 
 RETRY_SECONDS = 60.0
 """How long a transaction is tried while the cluster recovers or does not answer."""
+MARKS_BYTES = 64 * KIB
+"""Bytes of a transaction that are kept for the marks of the ledger."""
 _POLL_SECONDS = 0.5
 _NOTHING_WRITTEN = (NotRecovered, Overloaded, ClusterUnreachable)
 
@@ -68,7 +70,7 @@ class Committer:
     def write_batch(self, job: str, staging: Staging, blocks: Sequence[StagedBlock]) -> None:
         """Write the blocks of a batch write. Then unfinished batch writes of others have been finished, too."""
         self.finish_others(job)
-        plan = in_transactions(blocks, ROWS_BYTES)
+        plan = in_transactions(blocks, rows_bytes(self._map))
         if len(plan) == 1:
             entries = self._entries(staging, job, plan[0])
             self._patiently(lambda: submit_entries(self._map, entries).result())
@@ -130,7 +132,7 @@ class Committer:
         mark = self._marks.of(query)
         verdict = judge(query, mark, run, epoch)
         first = mark is None or mark.run != run
-        plan = in_transactions(blocks, ROWS_BYTES)
+        plan = in_transactions(blocks, rows_bytes(self._map))
         if mark is not None and mark.run != run:
             mark = self._take_query(query, mark, run, epoch)
         if mark is not None and verdict is Verdict.FINISH:
@@ -232,6 +234,11 @@ class Committer:
     def _patiently(self, write: Callable[[], T]) -> T:
         """Try a transaction again while a cluster recovers, as long as nothing was written."""
         return retry_on(write, _NOTHING_WRITTEN, pause=_POLL_SECONDS, within=RETRY_SECONDS)
+
+
+def rows_bytes(jobs: Map) -> int:
+    """The most bytes of rows in one transaction of a map, beside the marks of the ledger."""
+    return transaction_bytes(jobs) - MARKS_BYTES
 
 
 def _fenced(job: str) -> FencedWriter:

@@ -20,8 +20,8 @@ from kvwal.spark.values import DROP, NULL
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROWS_BYTES = TRANSACTION_BYTES - 64 * KIB
-"""The most bytes of rows in one transaction. The rest is for marks of the ledger."""
+ROW_BYTES = TRANSACTION_BYTES - 64 * KIB
+"""The most bytes of a row, also of one that is alone in a transaction of a cluster. The rest is for marks of the ledger."""
 
 _LEDGER = PREFIX.encode()
 _NOTHING = registry.encode_value(None)
@@ -69,7 +69,7 @@ class RowEncoder:
             return Entry(key_bytes, key_class, b"", "", True, 0)
         try:
             entry = Entry(key_bytes, key_class, *self._value(value), False, 0)
-            if size_of([entry]) > ROWS_BYTES:
+            if size_of([entry]) > ROW_BYTES:
                 raise CodecError(
                     f"key and value have {len(key_bytes) + len(entry.value)} bytes, too many for one entry"
                 )

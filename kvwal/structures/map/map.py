@@ -282,6 +282,11 @@ def submit_entries(target: Map, entries: list[Entry]) -> Future[int]:
     return target._submit(entries)
 
 
+def transaction_bytes(target: Map) -> int:
+    """The most bytes of a transaction, as `kvwal.log.submission.size_of` counts them."""
+    return target._business.transaction_bytes
+
+
 def commit_entries_if(target: Map, conditions: Mapping[Any, Any], entries: list[Entry]) -> bool:
     """As `Map.commit_if`, of entries that are encoded already. Of several entries of one identity the last one counts."""
     return target._commit_entries_if(conditions, entries)

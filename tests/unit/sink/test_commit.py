@@ -111,7 +111,7 @@ def sink(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Sink]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction for each block."""
-    monkeypatch.setattr(commit, "ROWS_BYTES", 1)
+    monkeypatch.setattr(commit, "rows_bytes", lambda jobs: 1)
 
 
 @contextmanager
@@ -219,7 +219,7 @@ def test_a_transaction_is_tried_again_while_the_cluster_recovers(sink: Sink, mon
 
 @pytest.mark.parametrize("most", [1, 1 << 20])
 def test_an_epoch_counts_once(sink: Sink, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(commit, "ROWS_BYTES", most)
+    monkeypatch.setattr(commit, "rows_bytes", lambda jobs: most)
     sink.epoch(0, RUNS[0])
     sink.map.delete("key-0")
     sink.epoch(0, RUNS[0])

@@ -45,7 +45,7 @@ def sink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sink]:
             return jobs.call(lambda: commit_entries_if(jobs, *arguments))
         return commit_entries_if(jobs, *arguments)
 
-    monkeypatch.setattr(commit, "ROWS_BYTES", 1)
+    monkeypatch.setattr(commit, "rows_bytes", lambda jobs: 1)
     monkeypatch.setattr(commit, "commit_entries_if", commit_of_entries)
     with kvwal.open(tmp_path / "root", archive=None, flush="os") as store:
         yield Sink(tmp_path / "root", store.map("jobs"), exclusive=False)
@@ -98,7 +98,7 @@ def test_a_run_that_stood_still_at_any_step_lands_nowhere_once_another_run_has_w
     sink: Sink, monkeypatch: pytest.MonkeyPatch, after: bool, most: int
 ) -> None:
     """Also where the other run took the query over in its middle, and the staged rows of the epoch are gone by then."""
-    monkeypatch.setattr(commit, "ROWS_BYTES", most)
+    monkeypatch.setattr(commit, "rows_bytes", lambda jobs: most)
 
     def take_over() -> None:
         sink.epoch(1, RUNS[1])

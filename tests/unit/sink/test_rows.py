@@ -105,7 +105,7 @@ BAD = [
 def test_a_row_that_does_not_fit_is_told_by_its_key_dropped_or_null(
     ddl: str, row: tuple[Any, ...], sentence: str, has_key: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sink_rows, "ROWS_BYTES", 1000)
+    monkeypatch.setattr(sink_rows, "ROW_BYTES", 1000)
     with pytest.raises(CodecError, match=rf"map 'jobs', key .*the row cannot be written: .*{sentence}"):
         encoded(ddl, [row])
     assert encoded(ddl, [row], "drop") == []
