@@ -9,7 +9,11 @@ import tomllib
 
 from tests.repository.source import ROOT, committed, imported, modules
 
-BINARY = (".png", ".zstd", ".wal", ".snapshot", ".parquet", ".zst", ".lz4", ".gz", ".jar")
+BINARY = (
+    ".png", ".zstd", ".wal", ".snapshot", ".parquet", ".zst", ".lz4", ".gz", ".jar",
+    ".journal", ".meta", "/checkpoint", "/snapshot", "/wal.txt", "/log-1", "/log-2", "/log-3", "/log-4",
+)  # fmt: skip
+"""Endings of files that are no text. The last ones are logs of other products."""
 REGISTRY = re.compile(
     r"pypi\.org|pythonhosted\.org|maven\.org|maven\.apache\.org|crates\.io|golang\.org|npmjs\.|deb\.debian\.org|docker\.io|ghcr\.io|quay\.io"
 )

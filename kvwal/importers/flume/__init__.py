@@ -1,0 +1,1 @@
+"""Flume's file channel: its folders, its records, and the replay that leaves the events of its queue."""

@@ -1,0 +1,1 @@
+"""NiFi's write-ahead logs of FlowFiles: their folders, schemas, records and transactions, and the latest record of each."""

@@ -1,0 +1,45 @@
+package logs;
+
+import java.io.File;
+import java.util.Locale;
+
+/**
+ * Writes a log with the library of a product, or reads it with the library and prints what it gives back, a line each.
+ *
+ * <pre>java -cp … logs.Main seatunnel|flume|nifi-sequential|nifi-minimal write|read FOLDER [CHANGES [SEED]]</pre>
+ */
+public final class Main {
+    private Main() {}
+
+    public static void main(String[] words) throws Exception {
+        File folder = new File(words[2]);
+        int changes = words.length > 3 ? Integer.parseInt(words[3]) : 40;
+        long seed = words.length > 4 ? Long.parseLong(words[4]) : 7;
+        boolean writes = words[1].equals("write");
+        switch (words[0]) {
+            case "seatunnel":
+                if (writes) {
+                    SeaTunnelLog.write(folder, changes, seed);
+                } else {
+                    SeaTunnelLog.read(folder);
+                }
+                break;
+            case "flume":
+                if (writes) {
+                    FlumeLog.write(folder, changes, seed);
+                } else {
+                    FlumeLog.read(folder);
+                }
+                break;
+            default:
+                boolean sequential = words[0].toLowerCase(Locale.ROOT).equals("nifi-sequential");
+                if (writes) {
+                    NiFiLog.write(folder, sequential, changes, seed);
+                } else {
+                    NiFiLog.read(folder, sequential);
+                }
+        }
+        System.out.flush();
+        System.exit(0); // the libraries leave threads
+    }
+}
