@@ -17,6 +17,7 @@ import typer.core
 import kvwal
 from kvwal.cli import show
 from kvwal.cli.bundles import unbundle
+from kvwal.cli.importers.chosen import is_product
 from kvwal.errors import ConfigError
 
 
@@ -39,6 +40,9 @@ COMMANDS: dict[str, Sequence[str]] = {
         "kvwal.cli.commands.query:query",
         "kvwal.cli.commands.transfer:export",
         "kvwal.cli.commands.transfer:import_",
+        "kvwal.cli.importers.seatunnel:import_seatunnel",
+        "kvwal.cli.importers.flume:import_flume",
+        "kvwal.cli.importers.nifi:import_nifi",
         "kvwal.cli.commands.ttl:ttl",
     ],
     "The store": [
@@ -59,7 +63,7 @@ COMMANDS: dict[str, Sequence[str]] = {
         "kvwal.cli.spark.prune:prune",
     ],
 }
-"""The commands of one word, by the panel of help that lists them."""
+"""The commands by the panel of help that lists them: of one word, and `import` with the word of a product."""
 
 GROUPS = [
     CommandGroup(
@@ -168,8 +172,9 @@ class WrongUsage(ConfigError):
 
 def run_command(typed: Sequence[str]) -> int:
     """Run the command that was typed; its exit code. Raises `WrongUsage`, where typer would draw a box of several lines."""
+    words = [" ".join(typed[:2]), *typed[2:]] if is_product(typed) else list(typed)
     try:
-        code = typer.main.get_command(app_for(typed))(prog_name="kvwal", standalone_mode=False)
+        code = typer.main.get_command(app_for(words))(words, prog_name="kvwal", standalone_mode=False)
     except typer.Abort:
         show.note("Aborted.")
         return 1
@@ -177,7 +182,7 @@ def run_command(typed: Sequence[str]) -> int:
         what = error.format_message()
         if not what:  # no command was typed, and the help is printed
             return int(error.exit_code)
-        command = error.ctx.command_path if error.ctx is not None else " ".join(["kvwal", *typed[:1]])
+        command = error.ctx.command_path if error.ctx is not None else " ".join(["kvwal", *words[:1]])
         what = what if what.endswith(("?", ".")) else f"{what}."
         quotes = "An argument with blanks stands in single quotes. " if "extra argument" in what else ""
         raise WrongUsage(what, hint=f"{quotes}`{command} --help` shows what it takes.") from error
@@ -202,13 +207,13 @@ def begin(
 def _group_app(group: CommandGroup) -> typer.Typer:
     app = typer.Typer(help=group.text, no_args_is_help=True)
     for name in group.functions:
-        app.command(_word(name).removeprefix(f"{group.name}_"), cls=Command)(_function(name))
+        app.command(_word(name).removeprefix(f"{group.name} "), cls=Command)(_function(name))
     return app
 
 
 def _word(name: str) -> str:
-    """The command word of a function: its name, without a trailing underscore."""
-    return name.partition(":")[2].rstrip("_")
+    """The command word of a function: its name, without a trailing underscore. An underscore within is a blank."""
+    return name.partition(":")[2].rstrip("_").replace("_", " ")
 
 
 def _function(name: str) -> Callable[..., None]:

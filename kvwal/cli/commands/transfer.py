@@ -88,6 +88,9 @@ def import_(
 ) -> None:
     """Put every row of a file: of an export, of `scan --json`, of JSON lines, CSV or Parquet.
 
+    `kvwal import seatunnel`, `kvwal import flume` and `kvwal import nifi` are commands of their own: they read the logs of these
+    products.
+
     Of several rows with one key the last one counts. The rows are put in transactions of some hundred, and an import that was
     interrupted may be repeated: entries that are there already are put again. Expired entries of an export are left out.
     """

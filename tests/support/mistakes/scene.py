@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
+import struct
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -13,6 +16,7 @@ import pytest
 
 import kvwal
 from tests.support.disk.mounts import mount, unmount
+from tests.support.java.logs import GOLDEN
 
 TOKEN = "the-token-of-this-cluster"
 MANY = 20_000
@@ -47,7 +51,23 @@ def scene() -> Iterator[Path]:
         (folder / "rows.csv").write_text("id,name\n1,ada\n2,\n,eve\n")
         (folder / "bad.jsonl").write_text('{"key": "a", "value": 1}\n{key: "b"}\n')
         (folder / "token").write_text(f"{TOKEN}\n")
-        yield folder
+        with foreign_logs(folder):
+            yield folder
+
+
+@contextmanager
+def foreign_logs(folder: Path) -> Iterator[None]:
+    """Logs of other products, and two channels of Flume: one of a later version, one that a running Flume has locked."""
+    logs = {"imap": "seatunnel", "flowfile_repository": "nifi-sequential"}
+    for name, log in (logs | dict.fromkeys(("channel", "channel-4", "running"), "flume")).items():
+        shutil.copytree(GOLDEN / log, folder / name)
+    shutil.copytree(GOLDEN / "flume", folder / "private" / "channel")
+    for meta in (folder / "channel-4").rglob("*.meta"):
+        meta.write_bytes(meta.read_bytes().replace(b"\x0d\x03\0\0\0", b"\x0d\x04\0\0\0", 1))
+    with (folder / "running" / "data1" / "in_use.lock").open("wb") as lock:
+        whole_file = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        fcntl.fcntl(lock, fcntl.F_OFD_SETLK, whole_file)
+        yield
 
 
 @contextmanager

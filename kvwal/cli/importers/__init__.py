@@ -1,0 +1,1 @@
+"""The commands `kvwal import seatunnel`, `flume` and `nifi`: logs of other products, put into a store."""

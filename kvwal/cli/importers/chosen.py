@@ -1,0 +1,28 @@
+"""Which command a line that begins with `import` is: a product's import, or that of a file into a store of a product's name."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Sequence
+
+from kvwal.cli.transfer.standard_input import STANDARD_INPUT
+
+_WORDS = ("seatunnel", "flume", "nifi")
+_OF_FILES = ("--key", "--format")
+"""Options that only the import of a file has."""
+
+
+def is_product(typed: Sequence[str]) -> bool:
+    """Whether the line is `import seatunnel|flume|nifi DIR LOCATION`.
+
+    The folder of a store may be called as a product is. A line that names a file, or standard input, behind the map imports it
+    into that store, as does a line without a FILE if the store is there.
+    """
+    if list(typed[:1]) != ["import"] or len(typed) < 2 or typed[1] not in _WORDS:
+        return False
+    rest = typed[2:]
+    if any(word == STANDARD_INPUT or word.partition("=")[0] in _OF_FILES for word in rest):
+        return False
+    if any(os.path.isfile(word) for word in rest[1:]):
+        return False
+    return len(rest) != 1 or rest[0].startswith("-") or not os.path.isdir(typed[1])
