@@ -26,6 +26,8 @@ from kvwal.store.context import StoreContext
 from kvwal.store.maintenance import Maintenance
 from kvwal.structures.map.state import MapState
 from kvwal.structures.memory import BusinessMemory
+from kvwal.structures.queue.figures import stats_of
+from kvwal.structures.queue.positions import queue_named
 from kvwal.structures.watch import Start
 from kvwal_archive.layout import Place
 from kvwal_archive.objects import Objects, open_objects
@@ -66,6 +68,10 @@ class OpenBusiness:
     def state_of(self, structure: str) -> Any:
         """See `structures.business.LocalBusiness.state_of`."""
         return self.memory.state(structure)
+
+    def structures_of(self, kind: str) -> list[str]:
+        """See `structures.business.LocalBusiness.structures_of`."""
+        return self.memory.structures_of(kind)
 
     @property
     def refuses_writes(self) -> bool:
@@ -162,15 +168,18 @@ class OpenBusiness:
         return None if context.archive_url is None else open_objects(context.archive_url, context.options)
 
     def stats(self) -> dict[str, Any]:
-        """Numbers about this business. Sequences count entries from 1, sizes are bytes.
+        """Numbers about this business. Sequences count entries from 1, sizes are bytes. `queues` has those of each queue by its
+        name, which is empty for the business's own: see `stats_of`.
 
         Of a log that is not new, the numbers of the archive are None until the archive was asked the first time.
         """
         log, appender = self.log, self.log.appender
         last = appender.next_sequence - 1
         seen = self.maintenance.archive_seen
+        now_ms = self.now_ms()
         return {
             "entries": self.state.count(),
+            "queues": {queue_named(name): stats_of(state, now_ms) for name, state in sorted(self.memory.queues().items())},
             "last_sequence": last,
             "log_bytes": appender.size + sum(segment.size for segment in log.sealed),
             "segments": len(log.sealed) + 1,

@@ -19,6 +19,7 @@ from kvwal.history.reads.key_scan import KeySpan
 from kvwal.history.reads.merged_scan import live_in_order, log_size
 from kvwal.history.reads.range_reader import latest_entries, live_entries
 from kvwal.history.reads.stable_read import read_settled
+from kvwal.history.reads.structure_rows import is_selected, selected_ranges
 from kvwal.history.reads.tail_reader import Identity, Uncounted, latest_of, merged_entries, read_log
 from kvwal.history.reads.timeline import Timeline
 from kvwal.key_class import OWN_MAP, is_of_map, kind_of, structure_of
@@ -38,6 +39,7 @@ from kvwal.structures.queue.positions import is_of_queue, range_of_items
 from kvwal.structures.watch import Start
 from kvwal_archive.layout import LostTail, Place
 from kvwal_archive.objects import Objects, open_objects
+from kvwal_archive.parquet.key_ranges import KeyRange
 
 T = TypeVar("T")
 WantedIdentity = Callable[[bytes, str], bool]
@@ -72,6 +74,12 @@ class BusinessReader(ABC):
     def spans(self, spans: Sequence[KeySpan]) -> Iterator[DataEntry]:
         """As `entries`, of the text keys in these spans, which are sorted and apart: others are not sent, or not read."""
         return chain.from_iterable(self.within(KeyBounds("str", low, high)) for low, high in spans)
+
+    def of_structure(self, structure: str, ranges: Sequence[KeyRange] | None = None) -> Iterator[DataEntry] | None:
+        """The live entries of a structure beside the own map, or of all queues, in the order of identity; with `ranges`, which
+        are sorted, those within. None where they are found among all changes only. See `history.reads.structure_rows`.
+        """
+        return None
 
     def count(self) -> int:
         """The number of keys. Members of a cluster know it; from files and objects all entries are read."""
@@ -119,6 +127,11 @@ class ReadOnlyBusiness(BusinessReader):
         state.apply([merged[identity] for identity in sorted(merged)])
         return state
 
+    def structures_of(self, kind: str) -> list[str]:
+        """See `structures.business.LocalBusiness.structures_of`. All entries of the kind are read, and none is kept."""
+        found = self.between((kind + "/", b""), (kind + ";", b""), lambda name: kind_of(structure_of(name)) == kind)
+        return sorted({structure_of(entry.key_class) for entry in found})
+
     refuses_writes = False
 
     def elapsed(self) -> float:
@@ -152,6 +165,14 @@ class ReadOnlyBusiness(BusinessReader):
         Nothing else is read of a snapshot: see `between`.
         """
         return self.between(*range_of_items(structure), is_of_queue)
+
+    def of_structure(self, structure: str, ranges: Sequence[KeyRange] | None = None) -> Iterator[DataEntry]:
+        """See `BusinessReader.of_structure`, and `between`. The log is read once, also for several ranges."""
+        wanted = selected_ranges(structure) if ranges is None else ranges
+        if not wanted:
+            return iter(())
+        found = self.between(wanted[0].low, wanted[-1].high, partial(is_selected, structure=structure))
+        return (e for e in found if any(each.low <= (e.key_class, e.key) < each.high for each in wanted))
 
     def knows_queue(self, structure: str) -> bool:
         """Whether the logs have an entry of this queue: an item, or a delete that is not compacted yet."""

@@ -98,6 +98,10 @@ class LocalBusiness(Business, Protocol):
         """What a structure of the business keeps in memory."""
         ...
 
+    def structures_of(self, kind: str) -> list[str]:
+        """The structures of a kind that hold something, sorted. Blocks where files are read."""
+        ...
+
     def as_of(self, timestamp: int, structure: str = OWN_MAP) -> Memory:
         """As `Business.as_of`, of the entries of a structure. Blocks."""
         ...

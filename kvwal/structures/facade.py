@@ -6,9 +6,15 @@ from kvwal.structures.business import LocalBusiness
 from kvwal.structures.handle import Handle
 from kvwal.structures.map.map import Map, MapOfTransaction
 from kvwal.structures.map.named import NamedMap
+from kvwal.structures.queue.positions import KIND, queue_named
 from kvwal.structures.queue.queue import Queue
 from kvwal.structures.queue.transaction import QueueInTransaction
 from kvwal.structures.transaction import Transaction
+
+
+def names_of_queues(business: LocalBusiness) -> list[str]:
+    """The names of the queues of a business that hold something, sorted."""
+    return sorted(map(queue_named, business.structures_of(KIND)))
 
 
 class Structures(Handle):
@@ -33,6 +39,13 @@ class Structures(Handle):
     def queue(self, name: str = "") -> Queue:
         """The queue `name` of the business; its own, that of `Store.queue`, without a name. Raises `InvalidName`."""
         return Queue(self._business, name, self._store)
+
+    def queues(self) -> list[str]:
+        """The names of the queues that hold items, sorted; the name of the business's own is empty. Items in flight count.
+
+        Of a store that is only read, all items are read.
+        """
+        return names_of_queues(self._business)
 
     def transaction(self) -> BusinessTransaction:
         """`with business.transaction() as t: t.map("state")["last"] = t.queue("todo").take()`: all of it, or nothing."""

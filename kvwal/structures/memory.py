@@ -73,6 +73,15 @@ class BusinessMemory:
             state = self._states.setdefault(structure, make(self.guards))  # of two threads one makes it
         return state
 
+    def structures_of(self, kind: str) -> list[str]:
+        """The structures of a kind that hold something, sorted."""
+        states = list(self._states.items())
+        return sorted(name for name, state in states if kind_of(name) == kind and not state.holds_nothing())
+
+    def queues(self) -> dict[str, QueueState]:
+        """The states of the queues by structure, also of those that hold nothing."""
+        return {name: state for name, state in list(self._states.items()) if isinstance(state, QueueState)}
+
     def lookup(self, key_class: str, key: bytes) -> Entry | None:
         """The latest entry of an identity of any structure, None if it is absent or has expired."""
         return self.state(structure_of(key_class)).lookup(key_class, key)

@@ -42,6 +42,16 @@ def class_range(key_class: str) -> KeyRange:
     return KeyRange((key_class, b""), (key_class + "\0", b""))
 
 
+def structure_ranges(structure: str) -> list[KeyRange]:
+    """The identities of a structure's entries, sorted; with `*` as its name those of all structures of a kind.
+
+    Entries of a structure have the classes `<structure>:<codec>`. A structure is `<kind>`, or `<kind>/<name>`.
+    """
+    kind, _, name = structure.partition("/")
+    prefixes = [f"{kind}/", f"{kind}:"] if name == "*" else [f"{structure}:"]
+    return [KeyRange((prefix, b""), (prefix[:-1] + chr(ord(prefix[-1]) + 1), b"")) for prefix in prefixes]
+
+
 def intersect(some: Iterable[KeyRange], others: Sequence[KeyRange]) -> Iterator[KeyRange]:
     """The identities that are in one of `some` and in one of `others`, as ranges. None of them is empty."""
     for one in some:

@@ -84,9 +84,10 @@ def map_rows(
     tails: view.Tails = (),
     at: int | None = None,
     ranges: Sequence[KeyRange] | None = None,
-    structure: str = OWN_MAP,
+    structure: str | None = OWN_MAP,
 ) -> Iterator[pa.RecordBatch]:
-    """The latest rows of a structure in the archive and these tails, up to the timestamp `at`, in the order of identity.
+    """The latest rows of a structure in the archive and these tails, up to the timestamp `at`, in the order of identity; without
+    a structure those of all.
 
     Deletes are left out, and so is all that is void because the map was destroyed; see `dropped_rows` for `skew`. Expired entries
     are not left out. With `ranges` only rows with these identities come. The merge streams, and ends with the iterator. Raises as
@@ -97,5 +98,6 @@ def map_rows(
     marks = marks_of(objects, where, at=at, tails=tails)
     node_parts = view.latest_parts(objects, *where, nodes, at)
     for batch in view.latest_of(objects, node_parts, tails, at, ranges):
-        rows = rows_of_structure(batch.filter(pc.invert(batch.column("deleted"))), structure)
+        rows = batch.filter(pc.invert(batch.column("deleted")))
+        rows = rows if structure is None else rows_of_structure(rows, structure)
         yield rows.filter(pc.invert(dropped_rows(rows, marks, skew))) if marks.own else rows

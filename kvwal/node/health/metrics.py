@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+
+from kvwal.prometheus import REST, FiguresOfQueues
 
 _SECONDS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 _SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -27,8 +30,6 @@ _PER_BUSINESS = {
 }
 MOST = 50
 """Maps that have lines of their own: the largest. What a page costs, here and in Prometheus, must not grow with the maps."""
-REST = "_rest"
-"""The label of all other maps together. No business is called so."""
 _SICK = ("failed", "archive_error", "maintenance", "damage")
 _OLDEST = ("checkpoint_age_seconds", "archive_lag_seconds", "slowed")
 """Metrics whose greatest value stands for the rest of the maps. Of all other metrics it is the sum."""
@@ -100,8 +101,9 @@ class Metrics:
         each the entries in memory, and the bytes that these take. Of many businesses the largest and the sick are told one by
         one, the others together."""
         count = len(businesses)
-        businesses = bounded(businesses)
         now = CollectorRegistry()
+        now.register(FiguresOfQueues(partial(dict, businesses)))
+        businesses = bounded(businesses)
         for name, (text, value) in gauges.items():
             Gauge(f"kvwal_{name}", text, registry=now).set(value)
         for name, text in _PER_BUSINESS.items():

@@ -7,6 +7,7 @@ from kvwal.store.aio.queue import Queue, QueueInTransaction
 from kvwal.store.aio.structure import AsyncStructure
 from kvwal.store.aio.transaction import AsyncTransaction
 from kvwal.structures.business import LocalBusiness
+from kvwal.structures.facade import names_of_queues
 
 
 class Business(AsyncStructure):
@@ -34,6 +35,10 @@ class Business(AsyncStructure):
     def queue(self, name: str = "") -> Queue:
         """The queue `name` of the business; its own, that of `Store.queue`, without a name. Raises `InvalidName`."""
         return Queue(self._store, self._name, name, self._flush)
+
+    async def queues(self) -> list[str]:
+        """The names of the queues that hold items, sorted; the name of the business's own is empty. Items in flight count."""
+        return names_of_queues(await self._open_business())
 
     def transaction(self) -> BusinessTransaction:
         """`async with business.transaction() as t: t.map("state")["last"] = await t.queue("todo").take()`: all, or nothing."""

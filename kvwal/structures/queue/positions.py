@@ -21,6 +21,8 @@ LOWEST, HIGHEST = -16, 15
 ITEM_KEY_BYTES = 9
 """The most bytes of an item's key."""
 _BITS = 58
+LAST_POSITION = (1 << _BITS) - 1
+"""The greatest position."""
 _EIGHT_BYTES = 1 << 56
 _OF_ITEMS = ":int"
 _BEHIND = chr(ord(":") + 1)
@@ -32,6 +34,11 @@ Range: TypeAlias = tuple[tuple[str, bytes], tuple[str, bytes]]
 def queue_structure(name: str) -> str:
     """The structure of the queue `name` of a business; that of its own queue if the name is empty. Raises `InvalidName`."""
     return f"{KIND}/{check_name(KIND, name)}" if name else KIND
+
+
+def queue_named(structure: str) -> str:
+    """The name of the queue of a structure: see `queue_structure`."""
+    return structure.partition("/")[2]
 
 
 def item_class(structure: str) -> str:
@@ -74,6 +81,11 @@ def key_of(priority: int, position: int) -> bytes:
     return encode_int(number)
 
 
+def place_of(number: int) -> tuple[int, int]:
+    """The priority and the position that are in the number of an item: see `key_of`."""
+    return number >> _BITS, number & LAST_POSITION
+
+
 def priority_of(key: bytes) -> int:
     """The priority of an item."""
     return decode_int(key) >> _BITS
@@ -81,4 +93,4 @@ def priority_of(key: bytes) -> int:
 
 def position_of(key: bytes) -> int:
     """The position of an item."""
-    return decode_int(key) & ((1 << _BITS) - 1)
+    return decode_int(key) & LAST_POSITION

@@ -16,7 +16,7 @@ from sortedcontainers import SortedDict
 
 from kvwal.entry import Entry, is_live
 from kvwal.structures.guards import Guards
-from kvwal.structures.queue.positions import is_item
+from kvwal.structures.queue.positions import is_item, key_of, position_of, priority_of
 
 _AT_ONCE = 500
 """Items that a reader copies while it holds the lock of the business."""
@@ -157,6 +157,17 @@ class QueueState:
     def size(self) -> int:
         """The bytes of the values of all items."""
         return self._bytes
+
+    @property
+    def oldest(self) -> int:
+        """When the oldest item that can be taken was put, as a timestamp; 0 without one. Looks at one item of each priority."""
+        oldest = 0
+        with self._lock:
+            first = next(iter(self._ready), None)
+            while first is not None:
+                oldest = min(oldest or position_of(first), position_of(first))
+                first = next(self._ready.irange(key_of(priority_of(first) + 1, 0)), None)
+        return oldest
 
     def expect(self, wake: Callable[[], None]) -> None:
         """Register a taker that waits: `wake`, which does not wait and raises nothing, is called once, when it is its turn."""

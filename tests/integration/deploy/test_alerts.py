@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry, generate_latest
 
+import kvwal
 from kvwal.ports.clock import SYSTEM
+from kvwal.prometheus import QueueCollector
 from kvwal.spark.follower.metrics import FollowerMetrics
 from kvwal.spark.follower.status import FollowerStatus
 from tests.integration.deploy.test_files import METRIC, alerts, expressions
@@ -24,6 +27,7 @@ NODE = 'job="kvwal", node="node-1"'
 LOG = 'job="kvwal", node="node-1", business="jobs"'
 LABELS = {"job": "kvwal", "node": "node-1", "business": "jobs"}
 RECORDER = 'job="kvwal-recorder", node="recorder"'
+QUEUE = 'job="pipeline", business="work", queue="work/todo"'
 OTHERS = {f'up{{job="kvwal", node="node-{number}"}}': "1" for number in (2, 3)}
 WELL = {
     **OTHERS,
@@ -39,6 +43,7 @@ WELL = {
     f"kvwal_damaged{{{LOG}}}": "0",
     f"kvwal_maintenance_failing{{{LOG}}}": "0",
     f"kvwal_slowed{{{LOG}}}": "0.1",
+    f"kvwal_queue_oldest_seconds{{{QUEUE}}}": "300",
     f"kvwal_disk_usable_bytes{{{NODE}}}": "50000000000",
     f"kvwal_descriptors_free{{{NODE}}}": "60000",
     f"kvwal_descriptors_reserve{{{NODE}}}": "8192",
@@ -65,6 +70,7 @@ ILL = {
     "KvwalDamaged": {f"kvwal_damaged{{{LOG}}}": "1"},
     "KvwalMaintenanceFailing": {f"kvwal_maintenance_failing{{{LOG}}}": "1"},
     "KvwalWritersSlowed": {f"kvwal_slowed{{{LOG}}}": "0.9"},
+    "KvwalQueueOld": {f"kvwal_queue_oldest_seconds{{{QUEUE}}}": "4000"},
     "KvwalDiskLow": {f"kvwal_disk_usable_bytes{{{NODE}}}": "1000000000"},
     "KvwalDiskFull": {f"kvwal_disk_usable_bytes{{{NODE}}}": "0"},
     "KvwalDescriptorsLow": {f"kvwal_descriptors_free{{{NODE}}}": "9000"},
@@ -154,15 +160,24 @@ def test_an_alerts_link_opens_its_section(tmp_path: Path, labels: dict[str, str]
     check(tmp_path, [{"external_labels": labels, "input_series": changed, "alert_rule_test": [shown]}])
 
 
+def page_of_queues(root: Path) -> str:
+    """The page of a program that embeds a store with queues."""
+    registry = CollectorRegistry()
+    with kvwal.open(root, archive=None) as store:
+        store.business("work").queue("todo").put(1)
+        registry.register(QueueCollector(store))
+        return generate_latest(registry).decode()
+
+
 @needs_hazelcast
-def test_every_metric_that_is_asked_for_is_one_that_a_node_or_a_recorder_tells(tmp_path: Path) -> None:
+def test_every_metric_that_is_asked_for_is_one_that_a_node_a_recorder_or_a_program_tells(tmp_path: Path) -> None:
     asked = {name for expression in expressions() for name in METRIC.findall(expression)}
     with running(tmp_path / "root") as node, node.client() as client:
         client.get_map("jobs").blocking().set("job-1", 1)
         status = FollowerStatus(SYSTEM)
         status.begin()
         status.end(0)
-        page = node.get("/metrics")[1] + FollowerMetrics(status).page().decode()
+        page = node.get("/metrics")[1] + FollowerMetrics(status).page().decode() + page_of_queues(tmp_path / "queues")
     assert asked <= set(METRIC.findall(page))
     for expression in expressions():
         for name, chosen in CHOSEN.findall(expression):
