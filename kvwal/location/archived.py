@@ -14,6 +14,8 @@ from kvwal.history.feeds.lost_tails import warn_of
 from kvwal.history.reads.entry_rows import data_entries_of, each_once, entries_of
 from kvwal.history.reads.key_scan import KeySpan
 from kvwal.history.reads.map_rows import expired_rows, map_rows, marks_of
+from kvwal.history.reads.structure_rows import selected_ranges, selected_rows
+from kvwal.key_class import OWN_MAP
 from kvwal.location.sql_source import LocationSource
 from kvwal.log.files.names import first_place
 from kvwal.ports.clock import SYSTEM
@@ -150,6 +152,16 @@ class ArchivedBusiness(BusinessReader):
         """See `BusinessReader.spans`. Of the objects those row groups are read that may have such keys."""
         return self._live(ranges=[KeyRange(("str", low), ("str", high)) for low, high in spans])
 
+    def of_structure(self, structure: str, ranges: Sequence[KeyRange] | None = None) -> Iterator[DataEntry]:
+        """See `BusinessReader.of_structure`. Of the objects those row groups are read that may have such keys."""
+        import pyarrow.compute as pc
+
+        now_ms = SYSTEM.wall_ms()
+        wanted = selected_ranges(structure) if ranges is None else ranges
+        for batch in self._rows(wanted, structure=None):
+            rows = selected_rows(batch, structure)
+            yield from data_entries_of(rows.filter(pc.invert(expired_rows(rows, now_ms))))
+
     def count(self) -> int:
         """See `BusinessReader.count`."""
         return sum(rows.num_rows for rows in self._live_rows())
@@ -194,8 +206,12 @@ class ArchivedBusiness(BusinessReader):
         for rows in self._rows(ranges):
             yield rows.filter(pc.invert(expired_rows(rows, now_ms)))
 
-    def _rows(self, ranges: Sequence[KeyRange] | None = None, at: int | None = None) -> Iterator[pa.RecordBatch]:
-        return map_rows(self._objects, self._where, self._skew, nodes=self._nodes, ranges=ranges, at=at)
+    def _rows(
+        self, ranges: Sequence[KeyRange] | None = None, at: int | None = None, structure: str | None = OWN_MAP
+    ) -> Iterator[pa.RecordBatch]:
+        return map_rows(
+            self._objects, self._where, self._skew, nodes=self._nodes, ranges=ranges, at=at, structure=structure
+        )
 
 
 def check_archive_folder(objects: Objects) -> None:

@@ -44,6 +44,10 @@ class LocationSource:
             return logged.entries()
         return logged.select(lambda key, key_class: keys.accepts(key_label(key, key_class)))
 
+    def items(self, business: str, structure: str) -> Entries | None:
+        """See `Source.items`."""
+        return self._store.read_business(business, logged=True).of_structure(structure)
+
     def open_wanted(self, business: str, wanted: Wanted) -> AbstractContextManager[Pieces]:
         """See `Source.open_wanted`."""
         return nullcontext(_WantedThere(self._store.read_business(business), wanted))

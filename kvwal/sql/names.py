@@ -12,10 +12,10 @@ from enum import Enum
 from typing import NamedTuple
 
 from kvwal.errors import ConfigError
-from kvwal.key_class import OWN_MAP, kind_of
+from kvwal.history.reads.structure_rows import is_selection
+from kvwal.key_class import OWN_MAP
 from kvwal.sql.rows import HISTORY
 from kvwal.sql.typed import TypedTable, typed_tables
-from kvwal.structures.memory import STRUCTURES
 
 MAIN, HISTORIES, TYPED = "main", "history", "typed"
 """Schemas. `history` and `typed` have each history and typed table, also one whose name in `main` is that of a business."""
@@ -75,13 +75,13 @@ def table_names(businesses: Sequence[str]) -> list[TableName]:
 
 def structure_tables(businesses: Sequence[str], written: Iterable[str]) -> list[TableName]:
     """The tables of structures beside the maps, of those names that a statement has: `"<business>/<structure>"`, and with
-    `_history` after it.
+    `_history` after it. `"<business>/queue/*"` has all queues.
     """
     tables = []
     for name in written:
         business, _, named = name.partition("/")
         structure = named.removesuffix(HISTORY)
-        if business in businesses and kind_of(structure) in STRUCTURES:
+        if business in businesses and is_selection(structure):
             kind = TableKind.STRUCTURE if structure == named else TableKind.CHANGES
             tables.append(TableName(MAIN, name, business, kind, structure=structure))
     return tables

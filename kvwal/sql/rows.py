@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kvwal.entry import DataEntry, Entry
+from kvwal.history.reads.structure_rows import place_columns
 from kvwal.sql.text import json_text, key_label
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ ENTRY_BYTES = 100
 _COLUMNS = """
     key, value::JSON AS value, key_class, value_class, timestamp, make_timestamptz((timestamp >> 16) * 1000) AS time,
     CASE WHEN expires > 0 THEN make_timestamptz(expires * 1000) END AS expires, raw"""
+PLACES = " structure, priority, position,"
+"""What the tables of queues have before their other columns."""
 LATEST = _COLUMNS + ' FROM "{rows}"'
 # A snapshot and the archive may both hold an entry; only the archive knows its sequence.
 CHANGES = (
@@ -47,20 +50,29 @@ def pieces(entries: Iterable[Entry | DataEntry]) -> Iterator[list[Entry | DataEn
     yield piece
 
 
-def rows_of(entries: Iterable[Entry | DataEntry]) -> pa.Table:
-    """The entries as rows for `LATEST`."""
+def rows_of(entries: Iterable[Entry | DataEntry], *, places: bool = False) -> pa.Table:
+    """The entries as rows for `LATEST`; with `places` also for `PLACES`. Then they are items of queues."""
     columns = zip(*([getattr(entry, name) for name in _ENTRY] for entry in entries), strict=True)
-    return _readable(dict(zip(_ENTRY, map(list, columns), strict=False)) or {name: [] for name in _ENTRY})
+    lists = dict(zip(_ENTRY, map(list, columns), strict=False)) or {name: [] for name in _ENTRY}
+    return _with_places(lists) if places else _readable(lists)
 
 
-def rows_of_changes(changes: pa.Table) -> pa.Table:
-    """Rows of the archive as rows for `CHANGES`."""
-    return _readable({name: changes.column(name).to_pylist() for name in changes.column_names})
+def rows_of_changes(changes: pa.Table, *, places: bool = False) -> pa.Table:
+    """Rows of the archive as rows for `CHANGES`; with `places` as those of `rows_of`."""
+    lists = {name: changes.column(name).to_pylist() for name in changes.column_names}
+    return _with_places(lists) if places else _readable(lists)
 
 
 def no_changes() -> pa.Table:
     """No row for `CHANGES`."""
     return _readable({name: [] for name in (*_ENTRY, "deleted", "node", "sequence")})
+
+
+def _with_places(lists: dict[str, list[Any]]) -> pa.Table:
+    rows = _readable(lists)
+    for name, column in place_columns(lists["key"], lists["key_class"]).items():
+        rows = rows.append_column(name, column)
+    return rows
 
 
 def _readable(lists: dict[str, list[Any]]) -> pa.Table:

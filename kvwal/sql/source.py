@@ -12,6 +12,7 @@ from kvwal.entry import DataEntry, Entry
 from kvwal.history.reads.key_scan import Pieces, ReadPieces, Wanted, open_wanted
 from kvwal.history.reads.merged_scan import live_in_order
 from kvwal.history.reads.stable_read import read_settled
+from kvwal.history.reads.structure_rows import live_of_structure
 from kvwal.ports.disk import Disk
 from kvwal.sql.changes import all_changes, warn_of_lost_tails
 from kvwal.structures.map.reads import MapReads
@@ -38,6 +39,12 @@ class Source(Protocol):
 
     def entries(self, business: str) -> Entries:
         """The live entries of a business, in the order of identity."""
+        ...
+
+    def items(self, business: str, structure: str) -> Entries | None:
+        """The live entries of a structure beside the map, or of all queues, in the order of identity. None where they are found
+        among `changes` only.
+        """
         ...
 
     def open_wanted(self, business: str, wanted: Wanted) -> AbstractContextManager[Pieces]:
@@ -85,6 +92,17 @@ class FileSource:
         """See `Source.entries`. They are read with bounded memory and temporary files."""
         return live_in_order(self._disk, self._root, partial(self._find, business), self._now_ms)
 
+    def items(self, business: str, structure: str) -> Entries:
+        """See `Source.items`. Those of one log are read with bounded memory."""
+        find = partial(self._find, business)
+        if len(places := find()) == 1:
+            return live_of_structure(self._disk, self._root, places, structure, self._now_ms)
+
+        def read(places: Sequence[Place]) -> list[Entry]:
+            return list(live_of_structure(self._disk, self._root, places, structure, self._now_ms))
+
+        return read_settled(self._disk, self._root, find, read)
+
     def open_wanted(self, business: str, wanted: Wanted) -> AbstractContextManager[Pieces]:
         """See `Source.open_wanted`. Those of one log are read with bounded memory."""
         return open_wanted(self._disk, self._root, partial(self._find, business), wanted, self._now_ms)
@@ -117,6 +135,10 @@ class MemorySource:
     def entries(self, business: str) -> Entries:
         """See `Source.entries`. They show one moment."""
         return self._map_of(business).entries()
+
+    def items(self, business: str, structure: str) -> Entries | None:
+        """See `Source.items`. They are read from the files."""
+        return self._files.items(business, structure)
 
     def open_wanted(self, business: str, wanted: Wanted) -> AbstractContextManager[Pieces]:
         """See `Source.open_wanted`."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kvwal.history.reads.map_rows import rows_of_structure
+from kvwal.history.reads.structure_rows import is_of_queues, selected_rows
 from kvwal.ports.logger import get_logger
 from kvwal.sql.names import MAIN, TableKind, TableName, hidden_by, placed, structure_tables, table_names, wanted
-from kvwal.sql.rows import CHANGES, LATEST, LATEST_OF_CHANGES, no_changes, pieces, rows_of, rows_of_changes
-from kvwal.sql.source import Source
+from kvwal.sql.rows import CHANGES, LATEST, LATEST_OF_CHANGES, PLACES, no_changes, pieces, rows_of, rows_of_changes
+from kvwal.sql.source import Entries, Source
 from kvwal.sql.statements import names_no_table, written_names
 from kvwal.sql.typed import TypedTable, dataset, open_records
 
@@ -22,6 +22,14 @@ _PART = "part of a table"
 _COLUMNS = {TableKind.LATEST: LATEST, TableKind.CHANGES: CHANGES, TableKind.STRUCTURE: LATEST_OF_CHANGES}
 Sources = Mapping[str, Source]
 """Sources by namespace. The name is empty if there is only one, whose tables then have no column `namespace`."""
+
+
+class Part(NamedTuple):
+    """Rows of a table that is made, their namespace, and what is selected of them."""
+
+    namespace: str
+    rows: pa.Table
+    columns: str
 
 
 def listed(sources: Sources) -> str:
@@ -70,23 +78,34 @@ def _having(sources: Sources, business: str) -> dict[str, Source]:
     return {name: source for name, source in sources.items() if business in source.businesses()}
 
 
-def _parts(sources: Mapping[str, Source], table: TableName) -> Iterator[tuple[str, pa.Table]]:
-    """The rows of a table in pieces, each with its namespace."""
+def _parts(sources: Mapping[str, Source], table: TableName) -> Iterator[Part]:
+    """The rows of a table in pieces."""
+    places = is_of_queues(table.structure)
     for name, source in sources.items():
-        if table.kind is not TableKind.LATEST:
-            yield name, rows_of_changes(rows_of_structure(source.changes(table.business), table.structure))
+        entries = _entries(source, table)
+        if entries is None:
+            rows = selected_rows(source.changes(table.business), table.structure)
+            yield Part(name, rows_of_changes(rows, places=places), _COLUMNS[table.kind])
         else:
-            for entries in pieces(source.entries(table.business)):
-                yield name, rows_of(entries)
+            for piece in pieces(entries):
+                yield Part(name, rows_of(piece, places=places), LATEST)
 
 
-def _make_table(connection: duckdb.DuckDBPyConnection, table: TableName, parts: Iterable[tuple[str, pa.Table]]) -> None:
-    """Make one table of DuckDB from its parts, each with its namespace. There is at least one part."""
+def _entries(source: Source, table: TableName) -> Entries | None:
+    """The latest entries of a table; None if they are to be found among the changes."""
+    if table.kind is TableKind.LATEST:
+        return source.entries(table.business)
+    return source.items(table.business, table.structure) if table.kind is TableKind.STRUCTURE else None
+
+
+def _make_table(connection: duckdb.DuckDBPyConnection, table: TableName, parts: Iterable[Part]) -> None:
+    """Make one table of DuckDB from its parts, of which there is at least one."""
     where = _place(connection, table.schema, table.name)
+    places = PLACES if is_of_queues(table.structure) else ""
     create = f"CREATE TABLE {where} AS"
-    for namespace, rows in parts:
+    for namespace, rows, columns in parts:
         connection.register(_PART, rows)
-        connection.execute(f"{create} SELECT {_first_column(namespace)}{_COLUMNS[table.kind].format(rows=_PART)}")
+        connection.execute(f"{create} SELECT {_first_column(namespace)}{places}{columns.format(rows=_PART)}")
         connection.unregister(_PART)
         create = f"INSERT INTO {where}"
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kvwal.history.reads.structure_rows import is_of_queues, selected_ranges
+from kvwal.key_class import OWN_MAP
+from kvwal.spark.datasource.items import item_ranges
 from kvwal_archive.parquet.key_ranges import ABOVE_ALL, LEAST, KeyRange, class_range, intersect
 
 if TYPE_CHECKING:
@@ -26,9 +29,12 @@ class Wanted(NamedTuple):
     until: int | None = None
 
 
-def wanted(filters: Iterable[Filter]) -> Wanted:
-    """The ranges of these filters, which all hold for every row of the answer."""
-    ranges: Sequence[KeyRange] = (KeyRange(),)
+def wanted(filters: Iterable[Filter], structure: str = OWN_MAP) -> Wanted:
+    """The ranges of these filters, which all hold for every row of the answer, within those of a structure."""
+    filters = list(filters)
+    ranges: Sequence[KeyRange] = (KeyRange(),) if structure == OWN_MAP else selected_ranges(structure)
+    if is_of_queues(structure):
+        ranges = sorted(intersect(ranges, item_ranges(filters, structure)))
     since, until = 0, None
     for condition in filters:
         kind, column = type(condition).__name__, getattr(condition, "attribute", ())

@@ -7,17 +7,20 @@ from typing import NamedTuple
 
 from kvwal.config import archive_location
 from kvwal.errors import ConfigError
-from kvwal.location.parse import ArchiveLocation, FolderLocation, parse_location
+from kvwal.history.reads.structure_rows import ALL_QUEUES, is_selection
+from kvwal.key_class import OWN_MAP
+from kvwal.location.parse import ArchiveLocation, ClusterLocation, FolderLocation, parse_location
 from kvwal.ports.disk import OS_DISK
 from kvwal.spark.values import DROP, FAIL, MODES, NULL
 
 LATEST, HISTORY = "latest", "history"
-_NAMES = ("archive", "store", "namespace", "cluster", "business", "view", "mode")
+STRUCTURE = "structure"
+_NAMES = ("archive", "store", "namespace", "cluster", "business", STRUCTURE, "view", "mode")
 
 
 class ReadOptions(NamedTuple):
     """What to read: the URL of an archive or the location of another store, the names of a business in it, whether all changes
-    are wanted, and what becomes of a row whose value does not fit the query's schema."""
+    are wanted, what becomes of a row whose value does not fit the query's schema, and which structure of the business."""
 
     archive: str | None
     store: str | None
@@ -26,6 +29,7 @@ class ReadOptions(NamedTuple):
     business: str
     history: bool
     mode: str
+    structure: str = OWN_MAP
 
     @property
     def where(self) -> tuple[str, str, str]:
@@ -49,9 +53,10 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
     mode = given.get("mode", FAIL)
     if mode not in MODES:
         raise ConfigError(f"the option 'mode' is {mode!r}.", hint=f"It is {FAIL} (the default), {NULL} or {DROP}.")
+    structure = read_structure(options)
     archive, store = given.get("archive") or None, given.get("store") or None
     if store is not None:
-        archive, store = _location(store)
+        archive, store = _location(store, structure)
     if archive is not None:
         archive = archive_location(archive)
     elif view == HISTORY:
@@ -67,12 +72,28 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         given["business"],
         view == HISTORY,
         mode,
+        structure,
     )
 
 
-def _location(typed: str) -> tuple[str | None, str | None]:
+def read_structure(options: Mapping[str, str]) -> str:
+    """The option `structure`, checked; `OWN_MAP` without it. Raises ConfigError."""
+    structure = {name.lower(): value for name, value in options.items()}.get(STRUCTURE, OWN_MAP)
+    if structure != OWN_MAP and not is_selection(structure):
+        raise ConfigError(
+            f"the option '{STRUCTURE}' is {structure!r}.",
+            hint=f"It is queue (the business's own), queue/NAME, {ALL_QUEUES} for all queues, or map/NAME.",
+        )
+    return structure
+
+
+def _location(typed: str, structure: str) -> tuple[str | None, str | None]:
     """A location as the options `archive` and `store`, one of them None. A folder is made absolute for the workers."""
     location = parse_location(OS_DISK, typed)
+    if isinstance(location, ClusterLocation) and structure != OWN_MAP:
+        raise ConfigError(
+            f"{typed} is a cluster, which has maps only.", hint=f"Leave out the option '{STRUCTURE}', or name a folder."
+        )
     if isinstance(location, ArchiveLocation):
         return location.url, None
     return None, str(location.root.absolute()) if isinstance(location, FolderLocation) else typed

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -12,10 +13,13 @@ from pyspark.sql.types import BooleanType, LongType, StringType, StructField, St
 from kvwal.config import Settings
 from kvwal.entry import timestamps_within
 from kvwal.history.reads.map_rows import dropped_rows, expired_rows, marks_of, rows_of_map
+from kvwal.history.reads.structure_rows import is_of_queues, place_columns, selected_rows
+from kvwal.key_class import OWN_MAP
 from kvwal.ports.clock import SYSTEM
 from kvwal.spark.datasource.cluster_stream import ClusterChangesReader
-from kvwal.spark.datasource.filters import Wanted, wanted
-from kvwal.spark.datasource.options import ReadOptions, read_options
+from kvwal.spark.datasource.filters import wanted
+from kvwal.spark.datasource.items import PLACE_FIELDS
+from kvwal.spark.datasource.options import ReadOptions, read_options, read_structure
 from kvwal.spark.datasource.stores import stored_rows
 from kvwal.spark.datasource.stream_options import check_options, stream_options
 from kvwal.spark.datasource.stream_reader import ChangesReader, StreamReader
@@ -47,6 +51,11 @@ SCHEMA = StructType([
 ])  # fmt: skip
 
 
+def schema_of(structure: str) -> StructType:
+    """The columns of a structure. Items of queues have their place, too."""
+    return StructType([*PLACE_FIELDS, *SCHEMA.fields]) if is_of_queues(structure) else SCHEMA
+
+
 def register(spark: SparkSession) -> None:
     """Make `spark.read.format("kvwal")` known to a session: docs/spark-archive.md has its options, columns and errors.
 
@@ -73,7 +82,7 @@ class KvwalSource(DataSource):
     def schema(self) -> StructType:
         """See DataSource.schema. Raises ConfigError for wrong options."""
         check_options(self.options)
-        return SCHEMA
+        return schema_of(read_structure(self.options))
 
     def reader(self, schema: StructType) -> KvwalReader:
         """See DataSource.reader. Raises ConfigError for wrong options and for a schema that no value can have."""
@@ -90,14 +99,16 @@ class KvwalSource(DataSource):
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - the name is Spark's
         """See DataSource.streamReader, `ChangesReader` and `ClusterChangesReader`."""
         options = stream_options(self.options)
-        columns = None if schema == SCHEMA else value_columns(schema, SCHEMA, options.read.mode)
+        columns = _columns(schema, options.read)
         of_cluster = options.archive is None and options.root is None
-        return (ClusterChangesReader if of_cluster else ChangesReader)(options, columns, _changes, _shown)
+        structure = options.read.structure
+        reader = ClusterChangesReader if of_cluster else ChangesReader
+        return reader(options, columns, partial(rows_of, structure=structure), partial(_shown, structure=structure))
 
     def _wanted(self, schema: StructType) -> tuple[ReadOptions, ValueColumns | None]:
         """The options, and the columns of a query that has given its schema."""
         options = read_options(self.options)
-        return options, None if schema == SCHEMA else value_columns(schema, SCHEMA, options.mode)
+        return options, _columns(schema, options)
 
 
 class PushdownSource(KvwalSource):
@@ -131,10 +142,10 @@ class KvwalReader(DataSourceReader):
     """The reader of one business. Of an archive, ranges of keys are partitions, each merged by its own task."""
 
     def __init__(self, options: ReadOptions, columns: ValueColumns | None) -> None:
-        """`columns` are those of a query that has given its schema, else the rows have the columns of `SCHEMA`."""
+        """`columns` are those of a query that has given its schema, else the rows have those of `schema_of`."""
         self._options = options
         self._columns = columns
-        self._wanted = Wanted()
+        self._wanted = wanted([], options.structure)
 
     def partitions(self) -> list[InputPartition]:
         """See DataSourceReader.partitions. Raises ConfigError, ArchiveGap, ArchiveDamaged, ArchiveError."""
@@ -152,23 +163,24 @@ class KvwalReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """See DataSourceReader.read. It runs on a worker. Raises ArchiveDamaged, ObjectMissing, CodecError; see `stored_rows`."""
+        structure = self._options.structure
         values = None if self._columns is None else ValueReader(self._columns, self._options.business)
-        for rows in map(without_marks, self._rows(partition)):
+        for found in self._rows(partition):
+            rows = rows_of(found, structure)
             if rows.num_rows:
-                yield _shown(rows) if values is None else values.columns(_shown(rows), rows.column("value"))
+                shown = _shown(rows, structure)
+                yield shown if values is None else values.columns(shown, rows.column("value"))
 
     def _rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         options = self._options
         if isinstance(partition, StorePartition):
-            yield from stored_rows(partition.store, *options.where, partition.ranges)
+            yield from stored_rows(partition.store, options.where, partition.ranges, options.structure)
             return
         if not isinstance(partition, ScanPartition) or options.archive is None:
             raise TypeError(f"no partition of this reader: {partition!r}")
         objects = open_objects(options.archive)
         for batch in (all_rows if options.history else latest_rows)(objects, partition.partition):
-            yield (
-                rows_of_map(batch) if options.history else _live(rows_of_map(batch), partition.now_ms, partition.marks)
-            )
+            yield batch if options.history else _live(batch, partition.now_ms, partition.marks)
 
 
 class PushdownReader(KvwalReader):
@@ -176,13 +188,19 @@ class PushdownReader(KvwalReader):
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - the name is Spark's
         """See DataSourceReader.pushFilters. All filters are given back: Spark applies them to the rows that are read."""
-        self._wanted = wanted(filters)
+        self._wanted = wanted(filters, self._options.structure)
         return filters
 
 
-def _changes(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows of the map, without the marks of its Spark writers."""
-    return without_marks(rows_of_map(rows))
+def _columns(schema: StructType, options: ReadOptions) -> ValueColumns | None:
+    """The columns of a query that has given its schema; None if it has the source's own."""
+    own = schema_of(options.structure)
+    return None if schema == own else value_columns(schema, own, options.mode)
+
+
+def rows_of(rows: pa.RecordBatch, structure: str) -> pa.RecordBatch:
+    """The rows of a structure; of the own map without the marks of its Spark writers."""
+    return without_marks(rows_of_map(rows)) if structure == OWN_MAP else selected_rows(rows, structure)
 
 
 def _live(rows: pa.RecordBatch, now_ms: int, marks: Marks) -> pa.RecordBatch:
@@ -195,8 +213,8 @@ def _live(rows: pa.RecordBatch, now_ms: int, marks: Marks) -> pa.RecordBatch:
     return rows.filter(pc.invert(gone))
 
 
-def _shown(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows as columns of `SCHEMA`: the key as text, the value as JSON text."""
+def _shown(rows: pa.RecordBatch, structure: str) -> pa.RecordBatch:
+    """The rows as columns of `schema_of`: the key as text, the value as JSON text."""
     import pyarrow as pa
 
     columns = {name: rows.column(name) for name in ("timestamp", "deleted", "node", "sequence")}
@@ -206,7 +224,12 @@ def _shown(rows: pa.RecordBatch) -> pa.RecordBatch:
         "key_class": rows.column("key_class"),
         "value_class": rows.column("value_class"),
     }
-    return pa.RecordBatch.from_pydict({**texts, **columns})
+    places = _places(rows) if is_of_queues(structure) else {}
+    return pa.RecordBatch.from_pydict({**places, **texts, **columns})
+
+
+def _places(rows: pa.RecordBatch) -> dict[str, pa.Array]:
+    return place_columns(rows.column("key").to_pylist(), rows.column("key_class").to_pylist())
 
 
 def _text(rows: pa.RecordBatch, name: str, as_it_is: str, convert: Any) -> pa.Array:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kvwal.entry import DataEntry, Entry
+from kvwal.key_class import OWN_MAP
 from kvwal.location.opening import Names, open_reader
 from kvwal.location.parse import parse_location
 from kvwal.ports.disk import OS_DISK
@@ -17,16 +18,19 @@ if TYPE_CHECKING:
 
 
 def stored_rows(
-    store: str, namespace: str, cluster: str, business: str, ranges: Sequence[KeyRange]
+    store: str, where: tuple[str, str, str], ranges: Sequence[KeyRange], structure: str = OWN_MAP
 ) -> Iterator[pa.RecordBatch]:
-    """The live rows of a business whose identities are in `ranges`, which are sorted, as columns of the archive's rows.
+    """The live rows of a structure whose identities are in `ranges`, which are sorted, as columns of the archive's rows.
 
     They are of one moment, with what is not archived yet. `node` and `sequence` are null: a merged read does not have them.
     Raises ConfigError, ClusterUnreachable and the errors of a store that cannot be read.
     """
+    namespace, cluster, business = where
     with open_reader(parse_location(OS_DISK, store), Names(namespace, cluster)) as location:
         reader = location.read_business(business, logged=True)
-        if list(ranges) == [KeyRange()]:
+        if structure != OWN_MAP:
+            entries = reader.of_structure(structure, ranges) or iter(())
+        elif list(ranges) == [KeyRange()]:
             entries = reader.entries()
         else:
             entries = reader.select(lambda key, key_class: _is_in(ranges, (key_class, key)))

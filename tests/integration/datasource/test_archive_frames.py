@@ -331,6 +331,10 @@ def test_the_lines_of_the_page_run(spark: SparkSession, tmp_path: Path) -> None:
     with kvwal.open(tmp_path / "root", node="n1", archive=tmp_path / "archive") as store:
         store.map("jobs").put_many({f"job-{number}": {"ms": number * 10, "state": "ok"} for number in range(8)})
         store.map("jobs").delete("job-7")
+        todo = store.business("work").queue("todo")
+        todo.put_many(["part-1", "part-2"], priority=-1)
+        todo.put("part-3")
+        assert todo.take() == "part-1"
         store.archive()
     names: dict[str, Any] = {"spark": spark, "archive": str(tmp_path / "archive"), "store": str(tmp_path / "root")}
     names |= {"kvwal": kvwal, "root": tmp_path / "restored"}
@@ -345,6 +349,11 @@ def test_the_lines_of_the_page_run(spark: SparkSession, tmp_path: Path) -> None:
     assert dict(map(tuple, names["changes"].collect())) == {f"job-{n}": 2 if n == 7 else 1 for n in range(8)}
     assert (names["made"], names["faults"], names["removed"]) == ([], [], [])
     assert names["newest"].positions["n1"].sequence == 9
-    assert names["report"].entries == {"jobs": 8}
+    assert names["report"].entries == {"jobs": 8, "work": 3}
+    assert [tuple(row) for row in names["urgent"].collect()] == [(-1, '"part-2"')]
+    assert [(row.structure, row.priority) for row in names["taken"].collect()] == [("queue/todo", -1)]
+    assert [(row.structure, row.priority) for row in names["items"].orderBy("priority").collect()] == [
+        ("queue/todo", -1), ("queue/todo", 0),
+    ]  # fmt: skip
     assert names["live"].count() == names["latest"].count() == 7
     assert names["every"].where("key_class = 'str'").count() == 9
