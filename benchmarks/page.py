@@ -16,7 +16,8 @@ ORDER = [
     "event_logs", "follower", "listing", "cluster_listing", "history_server", "typed_query", "archive_merge",
     "archive_rewrite", "large_archive", "one_key", "frame_writes", "streams", "cluster_writes", "cluster_transactions",
     "cluster_kill", "cluster_loading", "cluster_maps", "cluster_idle", "peers_durability", "peers_producers",
-    "peers_in_flight", "peers_transactions", "peers_queues", "peers_values", "peers_recovery", "peers_size", "peers_ycsb",
+    "peers_in_flight", "peers_transactions", "peers_queues", "peers_queue_opening",
+    "peers_values", "peers_recovery", "peers_size", "peers_ycsb",
     "peers_redis_mix", "peers_changes", "growth_of_puts", "growth_of_reads", "growth_of_nodes",
 ]  # fmt: skip
 LATENCY = (" of kvwal, ms", " of the peer, ms")

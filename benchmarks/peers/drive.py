@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,6 +18,8 @@ from benchmarks.peers.engines.opening import open_engine
 from benchmarks.peers.mixes import Mixer
 
 POOL = 1 << 20
+IDLE = kvwal.Settings(checkpoint_seconds=1e9, archive_seconds=1e9, checkpoint_bytes=1 << 50)
+"""A store whose maintenance does nothing by itself."""
 
 
 class Values:
@@ -136,33 +138,60 @@ def queue(folder: str, producers: int, batch: int, value: int, seconds: float, w
         return timed(operation, producers, seconds, warm_up)
 
 
+def queue_tasks(folder: str, producers: int, value: int, seconds: float, warm_up: float) -> dict[str, float]:
+    """A queue of kvwal.aio: each task puts an item and takes one, each in a transaction of its own."""
+    return asyncio.run(_queue_tasks(folder, producers, Values(value), seconds, warm_up))
+
+
+async def _queue_tasks(folder: str, producers: int, values: Values, seconds: float, warm_up: float) -> dict[str, float]:
+    async with kvwal.aio.open(folder, archive=None) as store:
+        target = store.queue("bench")
+
+        async def operation(producer: int, turn: int) -> None:
+            await target.put(values.at(turn))
+            await target.take()
+
+        return await timed_tasks(operation, producers, seconds, warm_up)
+
+
 def tasks(folder: str, producers: int, value: int, seconds: float, warm_up: float) -> dict[str, float]:
     """kvwal.aio, with so many tasks that each wait for their own put."""
     return asyncio.run(_tasks(folder, producers, Values(value), seconds, warm_up))
 
 
 async def _tasks(folder: str, producers: int, values: Values, seconds: float, warm_up: float) -> dict[str, float]:
-    clock, done, waits = Clock(), [0] * producers, []
     async with kvwal.aio.open(folder, archive=None) as store:
         target = store.map("bench")
 
-        async def produce(producer: int) -> None:
-            base, turn = 10_000_000_000 + producer * 10_000_000, 0
-            while not clock.stopped:
-                begun = time.perf_counter()
-                await target.put(str(base + turn), values.at(turn))
-                turn += 1
-                if clock.counting and not clock.stopped:
-                    done[producer] += 1
-                    waits.append(time.perf_counter() - begun)
+        async def operation(producer: int, turn: int) -> None:
+            await target.put(str(10_000_000_000 + producer * 10_000_000 + turn), values.at(turn))
 
-        running = asyncio.gather(*(produce(producer) for producer in range(producers)))
-        await asyncio.sleep(warm_up)
-        clock.counting, started = True, time.perf_counter()
-        await asyncio.sleep(seconds)
-        clock.stopped, elapsed = True, time.perf_counter() - started
-        count = sum(done)
-        await running
+        return await timed_tasks(operation, producers, seconds, warm_up)
+
+
+async def timed_tasks(
+    operation: Callable[[int, int], Awaitable[None]], producers: int, seconds: float, warm_up: float
+) -> dict[str, float]:
+    """`operation(producer, turn)` from tasks for a time. What ran before does not count."""
+    clock, done, waits = Clock(), [0] * producers, list[float]()
+
+    async def produce(producer: int) -> None:
+        turn = 0
+        while not clock.stopped:
+            begun = time.perf_counter()
+            await operation(producer, turn)
+            turn += 1
+            if clock.counting and not clock.stopped:
+                done[producer] += 1
+                waits.append(time.perf_counter() - begun)
+
+    running = asyncio.gather(*(produce(producer) for producer in range(producers)))
+    await asyncio.sleep(warm_up)
+    clock.counting, started = True, time.perf_counter()
+    await asyncio.sleep(seconds)
+    clock.stopped, elapsed = True, time.perf_counter() - started
+    count = sum(done)
+    await running
     return figures(count, elapsed, waits)
 
 
@@ -186,6 +215,28 @@ def recover(name: str, folder: str, port: int) -> dict[str, float]:
     seconds = time.perf_counter() - started
     engine.close()
     return {"count": count, "seconds": seconds, "memory": peak_memory()}
+
+
+def fill_queue(folder: str, count: int, batch: int, value: int, snapshot: bool) -> dict[str, float]:
+    """`count` items in a queue of kvwal from one producer, with or without a snapshot of them, and the store closed in order."""
+    values = Values(value)
+    with kvwal.open(folder, archive=None, settings=IDLE) as store:
+        target = store.queue("bench")
+        for first in range(0, count, batch):
+            target.put_many([values.at(number) for number in range(first, min(count, first + batch))])
+        if snapshot:
+            store.checkpoint()
+        return {"count": len(target)}
+
+
+def open_queue(folder: str) -> dict[str, float]:
+    """Open what `fill_queue` left, until the queue can be taken from."""
+    started = time.perf_counter()
+    with kvwal.open(folder, archive=None, settings=IDLE) as store:
+        target = store.queue("bench")
+        count = len(target)
+        seconds = time.perf_counter() - started
+        return {"count": count, "seconds": seconds, "memory": peak_memory()}
 
 
 def mix(name: str, folder: str, port: int, arguments: dict[str, Any]) -> dict[str, float]:

@@ -11,10 +11,11 @@ QUESTION = Question(
     "peers_queues",
     "How fast does a queue take what was put?",
     "Flume's file channel. One thread puts items of 100 bytes in a transaction, and takes as many in the next one, again and "
-    "again; an item counts when it was taken.",
+    "again; an item counts when it was taken. In the last row 64 tasks of kvwal.aio do so, and 64 threads of Flume.",
     "starting the processes, and their warm-up.",
 )
 TARGETS = {1: 1.0, 100: 2.0, 1_000: 3.0}
+IN_FLIGHT, TARGET_IN_FLIGHT = 64, 4.0
 VALUE = 100
 
 
@@ -28,10 +29,23 @@ def once(run: Run, name: str, batch: int) -> rounds.Figures:
     return {**answer, "rate": answer["count"] / answer["seconds"]}
 
 
+def in_flight(run: Run, name: str) -> rounds.Figures:
+    """One contestant with an item a transaction: kvwal with tasks, Flume with as many threads."""
+    sizes = {"producers": IN_FLIGHT, "value": VALUE, **rounds.seconds(run)}
+    if name == "kvwal":
+        return dict(in_child(f"{rounds.DRIVE}:queue_tasks", folder=str(run.root()), **sizes))
+    sizes["warm_up"] *= rounds.JAVA_WARM_UP
+    answer = java.run(name, "puts", folder=run.root(), takes=1, batch=1, **sizes)
+    return {**answer, "rate": answer["count"] / answer["seconds"]}
+
+
 def measure(run: Run) -> list[Row]:
-    """A row for each size of transaction."""
+    """A row for each size of transaction, and one for many takers."""
     rows = []
     for batch, target in list(TARGETS.items())[1 if run.quick else 0 :]:
         figures = rounds.contest(run, ["kvwal", "flume"], 3, partial(once, run, batch=batch))
         rows += rounds.rows(f"{batch:,} a transaction", "items/s", figures, {"flume": target})
-    return rows
+    figures = rounds.contest(run, ["kvwal", "flume"], 3, partial(in_flight, run))
+    return rows + rounds.rows(
+        f"{IN_FLIGHT} in flight, 1 a transaction", "items/s", figures, {"flume": TARGET_IN_FLIGHT}
+    )
