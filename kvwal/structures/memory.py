@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import groupby
+from operator import attrgetter
 from typing import Protocol, TypeAlias
 
 from kvwal.entry import AWAY, Entry
@@ -49,6 +50,7 @@ class StructureState(Protocol):
         ...
 
 
+_class_of = attrgetter("key_class")
 Make: TypeAlias = Callable[[Guards], StructureState]
 STRUCTURES: dict[str, Make] = {"map": MapState, QUEUE: QueueState}
 """The list of structures: what makes the state of each kind."""
@@ -96,9 +98,10 @@ class BusinessMemory:
             else:  # nearly always; `issuperset` takes three times as long for one entry
                 self.map.apply(entries)
                 return
-            for structure, part in groupby(entries, key=lambda entry: structure_of(entry.key_class)):
-                self.state(structure).apply(list(part))
-            own.update(entry.key_class for entry in entries if is_of_map(entry.key_class))
+            for key_class, part in groupby(entries, key=_class_of):
+                self.state(structure_of(key_class)).apply(list(part))
+                if is_of_map(key_class):
+                    own.add(key_class)
 
     def clear(self) -> None:
         """Drop all entries: recovery begins again from an older snapshot."""
