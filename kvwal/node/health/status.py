@@ -9,11 +9,12 @@ from kvwal.cluster.map_names import INTERNAL
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.hlc import to_text
 from kvwal.node.health.memory_limit import NEARLY_FULL
-from kvwal.node.health.metrics import MOST, REST, Metrics
+from kvwal.node.health.metrics import MOST, Metrics
 from kvwal.node.health.token_watch import TokenFile
 from kvwal.node.jvm import java
 from kvwal.node.lifecycle import Lifecycle, Phase
 from kvwal.node.parts import ServingParts
+from kvwal.prometheus import REST
 from kvwal.store.engine import Engine
 
 WARNING_DAYS = 14
