@@ -16,6 +16,8 @@ INTENT = "intent:str"
 """The class of an intent: all changes of a cluster's transaction, until each is in its own member's log."""
 OWN_MAP = ""
 """The structure that a business's own map is: its entries have no structure in their class."""
+QUEUE = "queue"
+"""The kind of the structures that are queues. Files of a log that may have entries of it have a format of their own."""
 _MARKS, _SCHEMAS = "dropped", "schema"
 _END_OF_STRUCTURE = ":"
 

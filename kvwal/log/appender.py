@@ -16,7 +16,7 @@ import msgspec
 from kvwal.config import KIB, LEAST_SEGMENT, Settings
 from kvwal.entry import Entry
 from kvwal.errors import StorageFull
-from kvwal.log.files.format import Header
+from kvwal.log.files.format import FORMAT, Header
 from kvwal.log.files.preallocation import PreallocatedSegments
 from kvwal.log.files.segment import SealedSegment, Segment, blank_file
 from kvwal.log.overflow.files import OverflowFiles, WrittenOverflow
@@ -121,16 +121,16 @@ class Appender:
         """Whether everything appended was fdatasynced."""
         return self._segment.clean
 
-    def append(self, payloads: Sequence[bytes], entries: int, *, sync: bool) -> None:
+    def append(self, payloads: Sequence[bytes], entries: int, *, sync: bool, format: int = FORMAT) -> None:
         """Write a group: one block for each payload, all in one segment. With `sync`, return when they survive a power cut.
 
-        `StorageFull`: nothing was written, and the log can go on.
+        `format` is `format_for` the entries' classes. `StorageFull`: nothing was written, and the log can go on.
         """
         with self._lock:
             self._check()
             self.used = True
-            if not self._segment.is_ready(payloads):
-                self._make_ready(payloads)
+            if format > self._segment.header.format or not self._segment.is_ready(payloads):
+                self._make_ready(payloads, format)
             self._segment.append(payloads, entries)
             self.unsynced += sum(map(len, payloads))
             if sync:
@@ -153,12 +153,14 @@ class Appender:
             self.check_place()
             return self.overflow.place(written, self.next_sequence + before, timestamp)
 
-    def _make_ready(self, payloads: Sequence[bytes]) -> None:
-        """Open the file, begin the next segment if this one is full, and allocate space."""
+    def _make_ready(self, payloads: Sequence[bytes], format: int) -> None:
+        """Open the file, begin the next segment if this one is full or its format too low, and allocate space."""
         self.check_place()
         try:
             if not self._segment.fits(payloads) and self._segment.entries:
-                self._rotate(grow=True)
+                self._rotate(grow=True, format=format)
+            elif format > self._segment.header.format:
+                self._rotate(grow=False, format=format)
             try:
                 self._reserve(payloads)
             except StorageFull as full:
@@ -196,10 +198,11 @@ class Appender:
                 finally:
                     self._count()
 
-    def _rotate(self, *, grow: bool) -> None:
-        """Seal the current segment and begin the next one.
+    def _rotate(self, *, grow: bool, format: int = FORMAT) -> None:
+        """Seal the current segment and begin the next one, in this format or the one of the segment, whichever is higher.
 
-        All file descriptors are opened before the seal: a lack of descriptors after it would be a failed write.
+        A segment without entries is replaced instead. All file descriptors are opened before the seal: a lack of descriptors
+        after it would be a failed write.
         """
         old = self._segment
         limit = min(self._limit * _GROWTH, self._most) if grow else self._limit
@@ -209,14 +212,18 @@ class Appender:
             file, names = self._with_free_descriptors(self._next_file)
         except OSError as error:
             raise storage_full(self._folder, error) or error from error
+        header = msgspec.structs.replace(old.header, format=max(old.header.format, format))
         try:
-            done = old.seal()
+            if old.entries:
+                done = old.seal()
+                self.sealed.append(done)
+                header = msgspec.structs.replace(header, first_sequence=done.last + 1, previous_crc=done.crc)
+            else:
+                old.close()
         except OSError:
             names.close()
             file.close()
             raise
-        self.sealed.append(done)
-        header = msgspec.structs.replace(old.header, first_sequence=done.last + 1, previous_crc=done.crc)
         self._segment = self._begin(header, file, names)
 
     def close_idle(self, *, sync: bool) -> bool:

@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from kvwal.entry import TIMESTAMP_SHIFT, Decode, Entry
 from kvwal.errors import CorruptLog
 from kvwal.log.files.chain import missing_part_problem, snapshot_parts, superseded
-from kvwal.log.files.format import Header, SnapshotHeader
+from kvwal.log.files.format import FORMAT, Header, SnapshotHeader
 from kvwal.log.files.names import LogFile, parse_name, partial_name
 from kvwal.log.files.segment import SealedSegment
 from kvwal.log.files.snapshot import in_blocks, size_of, write_snapshot
@@ -112,16 +114,18 @@ def _round(
         counter = _Counter()
         merged = merge_all([newer.in_order(), *(_stream(disk, folder, part, decode, counter) for part in plan.merged)])
         blocks = _blocks(_kept(merged, plan.timestamp >> TIMESTAMP_SHIFT, tombstones, counter), counter)
-        made = _made(read_header(disk, segments[-1].path), segments[-1], plan)
+        made = _made([read_header(disk, segment.path) for segment in segments], segments[-1], plan)
         path = write_snapshot(disk, clock, folder, made, blocks, left_out=lambda: counter.left_out)
     for file in superseded(snapshots, [parse_name(path.name), *plan.kept]):
         disk.unlink(folder / file.name)  # after a power cut it may be there again, which does no harm
     return CheckpointResult(made.last_sequence, counter.entries, disk.size(path) + plan.kept_bytes, bool(plan.kept))
 
 
-def _made(header: Header, last: SealedSegment, plan: _Plan) -> SnapshotHeader:
-    """The header of the part that a plan makes, up to the end of the segment `last`, which has the header `header`."""
+def _made(headers: Sequence[Header], last: SealedSegment, plan: _Plan) -> SnapshotHeader:
+    """The header of the part that a plan makes, up to the end of the segment `last`. `headers` are those of its segments."""
+    header = headers[-1]
     return SnapshotHeader(
+        format=max(plan.format, *(header.format for header in headers)),
         log_id=header.log_id, namespace=header.namespace, cluster=header.cluster, business=header.business,
         node=header.node, epoch=header.epoch, first_sequence=plan.first, previous_crc=plan.previous_crc,
         salt=0, created_ms=0, last_sequence=last.last, last_crc=last.crc, last_timestamp=plan.timestamp,
@@ -144,7 +148,7 @@ def _uncovered(folder: Path, segments: list[SealedSegment], parts: list[LogFile]
 
 class _Plan(NamedTuple):
     """Plan of a new part: the parts that it merges and the parts that stay below it, each newest first, then its first sequence,
-    the seal before it, its last timestamp, and the bytes of the parts that stay.
+    the seal before it, its last timestamp, the format of the merged parts, and the bytes of the parts that stay.
     """
 
     merged: list[LogFile]
@@ -152,6 +156,7 @@ class _Plan(NamedTuple):
     first: int
     previous_crc: int
     timestamp: int
+    format: int
     kept_bytes: int
 
 
@@ -160,10 +165,10 @@ def _plan(disk: Disk, folder: Path, parts: list[LogFile], segment: SealedSegment
     count = _worth_merging(sizes, FILE_BYTES + newer.size())
     headers = [_header(disk, folder / part.name) for part in parts]
     timestamp = max([*(header.last_timestamp for header in headers[:1]), newer.timestamp])
-    first, previous_crc = segment.first, segment.previous_crc
+    first, previous_crc, format = segment.first, segment.previous_crc, FORMAT
     for header in headers[:count]:
-        first, previous_crc = header.first_sequence, header.previous_crc
-    return _Plan(parts[:count], parts[count:], first, previous_crc, timestamp, sum(sizes[count:]))
+        first, previous_crc, format = header.first_sequence, header.previous_crc, max(format, header.format)
+    return _Plan(parts[:count], parts[count:], first, previous_crc, timestamp, format, sum(sizes[count:]))
 
 
 def _worth_merging(sizes: Sequence[int], new: int) -> int:

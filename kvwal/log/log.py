@@ -17,7 +17,7 @@ from kvwal.errors import ArchiveError, ClockSkew, ConfigError, KvwalError, LogFa
 from kvwal.hlc import HybridClock, to_text
 from kvwal.log.appender import Appender, LogMoved, storage_full
 from kvwal.log.files.chain import check_belongs
-from kvwal.log.files.format import Header, SnapshotHeader
+from kvwal.log.files.format import FORMAT, Header, SnapshotHeader
 from kvwal.log.files.names import LOCK, log_folder
 from kvwal.log.files.retired import bring_back, remove_end, retire
 from kvwal.log.files.segment import SealedSegment
@@ -368,6 +368,7 @@ def next_header(clock: Clock, place: Place, recovered: Recovered) -> Header:
     """The header of the segment with which a recovered log goes on, or of the first one of a new log."""
     log_id = recovered.header.log_id if recovered.header else f"{clock.random_bits(128):032x}"
     return Header(
+        format=recovered.header.format if recovered.header else FORMAT,
         log_id=log_id, namespace=place.namespace, cluster=place.cluster, business=place.business, node=place.node,
         epoch=recovered.epoch, first_sequence=recovered.next_sequence, previous_crc=recovered.previous_crc,
         salt=0, created_ms=0,

@@ -60,6 +60,10 @@ class GroupView:
         for entry in entries:
             self._changed[entry.key_class, entry.key] = entry
 
+    def classes(self) -> Iterator[str]:
+        """The key class of each identity that the group so far changes."""
+        return (key_class for key_class, _ in self._changed)
+
     def lookup(self, key_class: str, key: bytes) -> Entry | None:
         """The latest entry of an identity, None if it is absent, deleted or expired."""
         entry = self._changed.get((key_class, key))
@@ -173,7 +177,8 @@ class LargeTransaction(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A group commit: the submissions that wait for it, their entries, the entries as payloads of blocks, and whether to sync.
+    """A group commit: the submissions that wait for it, their entries, the entries as payloads of blocks, the format that they
+    need, and whether to sync.
 
     The payloads of `large` transactions are empty until the group is written. `queued` is how many seconds the oldest submission
     waited, `began` when the group was formed.
@@ -183,6 +188,7 @@ class Group(NamedTuple):
     entries: list[Entry]
     payloads: list[bytes]
     large: list[LargeTransaction]
+    format: int
     sync: bool
     queued: float
     began: float

@@ -19,7 +19,7 @@ from kvwal.entry import Entry, encode_entries
 from kvwal.errors import CommitUnknown, KvwalError, LogFailed, StorageFull
 from kvwal.hlc import HybridClock
 from kvwal.log.appender import Appender, LogMoved
-from kvwal.log.files.format import MAX_PAYLOAD
+from kvwal.log.files.format import FORMAT, MAX_PAYLOAD, format_for
 from kvwal.log.listeners import Listeners
 from kvwal.log.ring import GROUP_BYTES, Ring
 from kvwal.log.submission import Group, GroupView, LargeTransaction, LogMemory, Submission, WriterCommand, size_of
@@ -281,7 +281,11 @@ class Writer:
             payloads.append(encode_entries(entries[begin:]))
         if isinstance(self._flush, Interval) and self.appender.unsynced + sum(map(len, payloads)) >= self._flush.bytes:
             sync = True
-        return Group(taken, entries, payloads, large, sync, queued, began)
+        return Group(taken, entries, payloads, large, self._format(view), sync, queued, began)
+
+    def _format(self, view: GroupView | None) -> int:
+        """The format that a group needs. Every entry of a queue was decided, so a group of plain puts costs nothing here."""
+        return FORMAT if view is None or self.appender.header.format > FORMAT else format_for(view.classes())
 
     def _overflows(self, size: int, entries: list[Entry]) -> bool:
         """Whether a transaction goes into an overflow file. `size` is that of its submission, which may be above its own."""
@@ -311,7 +315,7 @@ class Writer:
             written = one.written or self.appender.write_overflow(one.entries)
             group.payloads[one.payload] = self.appender.place_overflow(written, one.before, one.entries[0].timestamp)
         if group.payloads:
-            self.appender.append(group.payloads, len(group.entries), sync=group.sync)
+            self.appender.append(group.payloads, len(group.entries), sync=group.sync, format=group.format)
         elif group.sync and not self.appender.clean:
             self.appender.sync()
 

@@ -21,7 +21,7 @@ from kvwal.entry import Decode, Entry, encode_entries, make_entry
 from kvwal.errors import ArchiveDamaged, ConfigError
 from kvwal.history.restore.restore import RestorePorts, give_name, new_header, write_base
 from kvwal.log.appender import Appender
-from kvwal.log.files.format import Header
+from kvwal.log.files.format import Header, format_for
 from kvwal.log.files.names import log_folder
 from kvwal.log.files.snapshot import in_blocks, size_of
 from kvwal.log.reader import Progress
@@ -224,7 +224,8 @@ def _append(ports: RestorePorts, folder: Path, header: Header, entries: list[Ent
     header = msgspec.structs.replace(header, merged=True)
     appender = Appender(ports.disk, ports.clock, folder, header, Settings(), [])
     for block in in_blocks(entries, size_of):
-        appender.append([encode_entries(block)], len(block), sync=False)
+        format = format_for({entry.key_class for entry in block})
+        appender.append([encode_entries(block)], len(block), sync=False, format=format)
     appender.close(seal=True)
     return len(entries)
 

@@ -13,12 +13,11 @@ from operator import attrgetter
 from typing import Protocol, TypeAlias
 
 from kvwal.entry import AWAY, Entry
-from kvwal.key_class import DROPPED, OWN_MAP, is_ended_with_map, is_of_map, kind_of, structure_of
+from kvwal.key_class import DROPPED, OWN_MAP, QUEUE, is_ended_with_map, is_of_map, kind_of, structure_of
 from kvwal.ports.locks import Lock
 from kvwal.structures.destroyed import to_marks
 from kvwal.structures.guards import Guards, Now
 from kvwal.structures.map.state import MapState
-from kvwal.structures.queue.positions import KIND as QUEUE
 from kvwal.structures.queue.state import QueueState
 
 

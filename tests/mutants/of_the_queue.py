@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 QUEUE = "tests/unit/queue/test_queue.py"
 MODEL = "tests/unit/queue/test_queue_model.py"
 STATE = "kvwal/structures/queue/state.py"
+FORMATS = "tests/unit/log_files/test_queue_format.py"
 CHANGES = "kvwal/structures/queue/changes.py"
 
 MUTANTS = [
@@ -97,5 +98,37 @@ MUTANTS = [
         "        return data, self._front + key_class\n",
         "        return data, key_class\n",
         f"{MODEL} {QUEUE}",
+    ),
+    Mutant(
+        "the first item is written into a file that a version without queues opens",
+        2,
+        "kvwal/log/writer.py",
+        "        return FORMAT if view is None or self.appender.header.format > FORMAT else format_for(view.classes())\n",
+        "        return FORMAT\n",
+        FORMATS,
+    ),
+    Mutant(
+        "a snapshot with items is one that a version without queues opens",
+        2,
+        "kvwal/log/checkpoint.py",
+        "        format=max(header.format, plan.format),\n",
+        "        format=FORMAT,\n",
+        FORMATS,
+    ),
+    Mutant(
+        "a log with items that is taken over is one that a version without queues opens",
+        2,
+        "kvwal/history/restore/restore.py",
+        "    write_snapshot(ports.disk, ports.clock, folder, snapshot, blocks(), format=lambda: format)\n",
+        "    write_snapshot(ports.disk, ports.clock, folder, snapshot, blocks())\n",
+        FORMATS,
+    ),
+    Mutant(
+        "the segment before the first item is not sealed",
+        1,
+        "kvwal/log/appender.py",
+        "            if old.entries:\n                done = old.seal()\n",
+        "            if old.entries and format == FORMAT:\n                done = old.seal()\n",
+        FORMATS,
     ),
 ]

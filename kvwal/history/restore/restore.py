@@ -23,7 +23,7 @@ from kvwal.history.reads.map_rows import marks_of, without_destroyed
 from kvwal.history.reads.sort_by_time import TimeOrder
 from kvwal.hlc import to_timestamp
 from kvwal.log.appender import FULL, Appender
-from kvwal.log.files.format import Header, SnapshotHeader
+from kvwal.log.files.format import FORMAT, Header, SnapshotHeader, format_for
 from kvwal.log.files.names import check_not_inside, find_places
 from kvwal.log.files.snapshot import BLOCK_BYTES, BLOCK_ENTRIES, in_blocks, write_snapshot
 from kvwal.ports.clock import SYSTEM, Clock
@@ -210,7 +210,7 @@ def _write_log(ports: RestorePorts, objects: Objects, folder: Path, place: Place
     settings = Settings()
     appender = Appender(ports.disk, ports.clock, folder, new_header(ports.clock, place), settings, [])
     for block in _blocks(rows.in_order()):
-        appender.append([encode_entries(block)], len(block), sync=False)
+        appender.append([encode_entries(block)], len(block), sync=False, format=_format_of(block))
     appender.close(seal=True)
     return rows.count
 
@@ -235,18 +235,18 @@ def write_base(
 ) -> int:
     """Write the archived rows of a node as the snapshot after which its log goes on. Returns the number of entries."""
     last = archived.positions[place.node]
-    count = 0
+    count, format = 0, FORMAT
 
     def blocks() -> Iterator[Sequence[Any]]:
-        nonlocal count
+        nonlocal count, format
         for block in _blocks(archived.batches):
-            count += len(block)
+            count, format = count + len(block), max(format, _format_of(block))
             yield block
 
     seal = _seal(objects, place, last)
     fields = {"last_sequence": last, "last_crc": seal, "last_timestamp": archived.max_timestamp}
     snapshot = SnapshotHeader(**{**msgspec.structs.asdict(header), **fields})
-    write_snapshot(ports.disk, ports.clock, folder, snapshot, blocks())
+    write_snapshot(ports.disk, ports.clock, folder, snapshot, blocks(), format=lambda: format)
     return count
 
 
@@ -283,6 +283,10 @@ def _cut(batch: pa.RecordBatch) -> Iterator[Sequence[Any]]:
         yield rows
     else:
         yield from in_blocks(rows, _size_of)
+
+
+def _format_of(rows: Sequence[Any]) -> int:
+    return format_for({row[1] for row in rows})
 
 
 def _size_of(row: Any) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import NamedTuple, Self
 
@@ -20,10 +20,15 @@ import google_crc32c
 import msgspec
 
 from kvwal.errors import NewerVersion
+from kvwal.key_class import QUEUE, kind_of, structure_of
 from kvwal.log.files.compression import decompress
 from kvwal.ports.disk import Buffer
 
 FORMAT = 1
+WITH_QUEUES = 2
+"""The format of a file that may have entries of queues, and in everything else format 1. A kvwal without queues would keep these
+entries and show them to nobody: it refuses the file instead. A file without them keeps format 1 (docs/decisions/0102).
+"""
 ALIGNMENT = 8
 HEAD_BYTES = 12
 MAX_PAYLOAD = 16 << 20
@@ -146,6 +151,11 @@ decode_overflow = msgspec.msgpack.Decoder(OverflowReference).decode
 """Decode the payload of a block of kind 3."""
 
 
+def format_for(key_classes: Iterable[str]) -> int:
+    """The format that a file with entries of these classes must have at least."""
+    return WITH_QUEUES if any(kind_of(structure_of(name)) == QUEUE for name in key_classes) else FORMAT
+
+
 def align(offset: int) -> int:
     """The first multiple of 8 at or after `offset`."""
     return offset + -offset % ALIGNMENT
@@ -229,7 +239,7 @@ def unpack_block(buffer: Buffer, offset: int, salt: int, *, base: int = 0) -> Bl
 
 
 def unpack_header(buffer: Buffer) -> tuple[Header, int] | None:
-    """The header of a segment and the offset of the block after it, or None. Another format than `FORMAT` is `NewerVersion`."""
+    """The header of a segment and the offset of the block after it, or None. An unknown format is `NewerVersion`."""
     block = _first_block(buffer)
     return (_decode_header(block.payload), block.end) if block else None
 
@@ -245,9 +255,9 @@ def _first_block(buffer: Buffer) -> Block | None:
     if block is None or block.kind is not BlockKind.HEADER:
         return None
     written = _decode_format(block.payload).format
-    if written != FORMAT:
+    if not FORMAT <= written <= WITH_QUEUES:
         raise NewerVersion(
-            f"the file has format {written}, and this kvwal reads format {FORMAT}: written by a newer version.",
+            f"the file has format {written}, and this kvwal reads format {FORMAT} or {WITH_QUEUES}: written by a newer version.",
             hint="Open it with that version.",
         )
     return block

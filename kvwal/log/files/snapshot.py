@@ -87,11 +87,13 @@ def write_snapshot(
     blocks: Iterable[Sequence[Any]],
     *,
     left_out: Callable[[], int] | None = None,
+    format: Callable[[], int] | None = None,
 ) -> Path:
     """Write a snapshot and return the path of the durable file.
 
     Each item of `blocks` becomes one block. Its entries (stored entries, or tuples of the same values) are sorted by identity.
-    The header's salt and creation time are set here. `left_out` is called after the last block: see `Seal`.
+    The header's salt and creation time are set here. `left_out` (see `Seal`) and `format`, that of the file if it is not the
+    header's, are called after the last block.
     """
     header = msgspec.structs.replace(header, salt=clock.random_bits(32), created_ms=clock.wall_ms())
     name = snapshot_name(header.last_sequence, header.first_sequence)
@@ -110,4 +112,6 @@ def write_snapshot(
         known = left_out() if left_out is not None else NOT_KNOWN
         seal = Seal(last_sequence=header.last_sequence, entries=count, bytes=position, left_out=known)
         file.write_at(start, [*parts, *pack_seal(seal, salt=header.salt)[0]])
+        if format is not None and (needed := format()) != header.format:
+            file.write_at(0, pack_header(msgspec.structs.replace(header, format=needed)))  # of the same length
     return folder / name

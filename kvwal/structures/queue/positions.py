@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from kvwal.errors import ConfigError
+from kvwal.key_class import QUEUE as KIND
 from kvwal.key_class import kind_of, structure_of
 from kvwal.key_codecs import decode_int, encode_int
 from kvwal_archive.layout import check_name
 
-KIND = "queue"
 LOWEST, HIGHEST = -16, 15
 """The priorities. An item of a smaller number is taken first."""
 ITEM_KEY_BYTES = 9

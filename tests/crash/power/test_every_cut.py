@@ -13,6 +13,7 @@ import pytest
 from kvwal.config import Flush, Interval
 from kvwal.entry import Entry, encode_entries
 from kvwal.log.appender import Appender
+from kvwal.log.files.format import FORMAT, WITH_QUEUES
 from kvwal.log.files.preallocation import PreallocatedSegments
 from kvwal.ports.space import DiskSpace
 from tests.support.disk.cuts import FOLDER, AcknowledgedWrites, Cuts
@@ -155,4 +156,23 @@ def test_every_cut_of_a_group_of_several_blocks() -> None:
         appender.append(payloads, 3, sync=True)
         told.acknowledge()
         cuts.add(disk)
+    print(cuts.check())
+
+
+@pytest.mark.parametrize("before", [0, 1], ids=["replaced", "sealed"])
+def test_every_cut_of_a_change_to_the_format_of_queues(before: int) -> None:
+    """The first entry of a queue is in a new segment: a segment without entries is replaced, another one is sealed."""
+    disk, told = MemoryDisk(), AcknowledgedWrites()
+    disk.make_folders(FOLDER)
+    cuts = Cuts(told)
+    cuts.watch(disk)
+    appender = Appender(disk, FakeClock(), FOLDER, header(), SETTINGS, [])
+    for group in range(before + 2):
+        key, value = f"{group}", b"x" * 150
+        told.begin(told.states[-1] | {key: value})
+        entry = Entry(key.encode(), "str", value, "bytes", False, appender.next_sequence)
+        appender.append([encode_entries([entry])], 1, sync=True, format=FORMAT if group < before else WITH_QUEUES)
+        told.acknowledge()
+        cuts.add(disk)
+    assert len(appender.sealed) == before
     print(cuts.check())

@@ -21,6 +21,7 @@ from kvwal.store.open_business import OpenBusiness
 from kvwal.store.scheduling.timetable import Timetable
 from kvwal_archive.layout import Place, parse_registration_key
 from kvwal_archive.objects import open_objects
+from tests.support.invariants.formats import unmarked
 from tests.support.invariants.job_waits import Idle, Passed, due_jobs
 from tests.support.invariants.owners import (
     Ended,
@@ -32,8 +33,8 @@ from tests.support.invariants.owners import (
 from tests.support.invariants.time_order import disorder
 
 Report = Callable[[str, str], None]
-"""Called with the law that is broken (`jobs`, `files` or `timestamps`), and a sentence."""
-LAWS = ("files", "jobs", "timestamps")
+"""Called with the law that is broken (one of `LAWS`), and a sentence."""
+LAWS = ("files", "formats", "jobs", "timestamps")
 
 
 @contextmanager
@@ -97,6 +98,8 @@ def _close(report: Report, seen: Callable[[Disk], Disk | None], closed: Ended) -
                     report("files", broken)
                 if (step := disorder(disk, business.log.folder)) is not None:
                     report("timestamps", step)
+                for broken in unmarked(disk, business.log.folder):
+                    report("formats", broken)
 
         return watched
 
@@ -113,6 +116,7 @@ def left_in(folder: Path) -> Iterator[tuple[str, str]]:
         for log in sorted(path.parent for path in cluster.glob(f"*/*/{LOCK}")):
             if (step := disorder(OS_DISK, log)) is not None:
                 yield "timestamps", step
+            yield from (("formats", broken) for broken in unmarked(OS_DISK, log))
     for archive in sorted(archives):
         yield from (("files", broken) for broken in strangers_of_archive(open_objects(str(archive)).list("")))
 

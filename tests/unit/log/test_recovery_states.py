@@ -259,9 +259,9 @@ def test_bad_header(tmp_path: Path) -> None:
 def test_newer(tmp_path: Path) -> None:
     three_groups(tmp_path).close()
     path = segments(tmp_path)[0]
-    newer = b"".join(pack_header(msgspec.structs.replace(header(), format=2)))
+    newer = b"".join(pack_header(msgspec.structs.replace(header(), format=3)))
     path.write_bytes(newer + bytes(1000))
-    with pytest.raises(NewerVersion, match="format 2"):
+    with pytest.raises(NewerVersion, match="format 3"):
         recovered(tmp_path)
 
 

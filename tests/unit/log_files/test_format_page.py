@@ -20,6 +20,7 @@ from kvwal.log.files.format import (
     FORMAT,
     HEAD_BYTES,
     MAX_PAYLOAD,
+    WITH_QUEUES,
     Block,
     BlockKind,
     Header,
@@ -52,6 +53,7 @@ PAGES = {name: (ROOT / "docs" / "format" / f"{name}.md").read_text() for name in
 GOLDEN = ROOT / "tests" / "golden" / "log-1"
 DELTAS = GOLDEN.parent / "log-2"
 LARGE = GOLDEN.parent / "log-4"
+QUEUES = GOLDEN.parent / "log-5"
 DATA = (GOLDEN / segment_name(1)).read_bytes()
 EXAMPLE = "A worked example"
 
@@ -169,8 +171,8 @@ def test_an_entry() -> None:
 
 
 def test_the_format_number() -> None:
-    assert all(text.startswith(f"# The {page}: format {FORMAT}\n") for page, text in PAGES.items())
-    assert tables(section("segment", "Header"))[0][0][2].startswith(f"{FORMAT};")
+    assert all(text.startswith(f"# The {page}: formats {FORMAT} and {WITH_QUEUES}\n") for page, text in PAGES.items())
+    assert tables(section("segment", "Header"))[0][0][2].startswith(f"{FORMAT}, or {WITH_QUEUES} ")
 
 
 def test_the_worked_example_is_the_golden_segment() -> None:
@@ -187,9 +189,11 @@ def test_the_blocks_of_the_worked_example() -> None:
     assert tables(section("segment", EXAMPLE))[0] == found
 
 
-@pytest.mark.parametrize("path", [path for path in (*GOLDEN.iterdir(), *DELTAS.iterdir()) if path.suffix != ".py"])
+@pytest.mark.parametrize(
+    "path", [p for folder in (GOLDEN, DELTAS, QUEUES) for p in folder.iterdir() if p.suffix != ".py"]
+)
 def test_written_anew_a_golden_file_is_the_same(path: Path) -> None:
-    """What format 1 says today is what it said when the file was made."""
+    """What a format says today is what it said when the file was made."""
     golden = path.read_bytes()
     unpacked = (unpack_header if path.suffix == ".wal" else unpack_snapshot_header)(golden)
     assert unpacked is not None

@@ -1,0 +1,37 @@
+"""A file of a log that has an entry of a queue says so in its format, so that a kvwal without queues refuses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from kvwal.errors import CorruptLog, NewerVersion
+from kvwal.key_class import QUEUE
+from kvwal.log.files.format import WITH_QUEUES, format_for
+from kvwal.log.files.names import FileKind, parse_name
+from kvwal.log.reader import SegmentReader, SnapshotReader, entry_decoder
+from kvwal.ports.disk import Disk
+
+_QUEUE = [QUEUE.encode()]
+
+
+def unmarked(disk: Disk, folder: Path) -> Iterator[str]:
+    """The files of a log that have an entry of a queue, and not its format. A damaged file is judged as far as it is whole."""
+    for name in sorted(disk.names(folder)):
+        kind = parse_name(name).kind
+        if kind in (FileKind.SEGMENT, FileKind.SNAPSHOT):
+            try:
+                yield from _unmarked(disk, folder / name, SegmentReader if kind is FileKind.SEGMENT else SnapshotReader)
+            except (CorruptLog, NewerVersion, FileNotFoundError):
+                continue
+
+
+def _unmarked(disk: Disk, path: Path, reader_of: type[SegmentReader]) -> Iterator[str]:
+    with disk.view(path) as buffer:
+        reader = reader_of(path, buffer)
+        if reader.header.format >= WITH_QUEUES:
+            return
+        for first, entries in reader.numbered(entry_decoder(), holding=_QUEUE):
+            if format_for({entry.key_class for entry in entries}) > reader.header.format:
+                yield f"{path}: format {reader.header.format}, and an entry of a queue at sequence {first} or after it"
+                return
