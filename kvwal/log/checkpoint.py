@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from kvwal.entry import TIMESTAMP_SHIFT, Decode, Entry
 from kvwal.errors import CorruptLog
 from kvwal.log.files.chain import missing_part_problem, snapshot_parts, superseded

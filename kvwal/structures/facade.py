@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from kvwal.key_class import QUEUE
 from kvwal.structures.business import LocalBusiness
 from kvwal.structures.handle import Handle
 from kvwal.structures.map.map import Map, MapOfTransaction
 from kvwal.structures.map.named import NamedMap
-from kvwal.structures.queue.positions import KIND, queue_named
+from kvwal.structures.queue.positions import queue_named
 from kvwal.structures.queue.queue import Queue
 from kvwal.structures.queue.transaction import QueueInTransaction
 from kvwal.structures.transaction import Transaction
@@ -14,7 +15,7 @@ from kvwal.structures.transaction import Transaction
 
 def names_of_queues(business: LocalBusiness) -> list[str]:
     """The names of the queues of a business that hold something, sorted."""
-    return sorted(map(queue_named, business.structures_of(KIND)))
+    return sorted(map(queue_named, business.structures_of(QUEUE)))
 
 
 class Structures(Handle):

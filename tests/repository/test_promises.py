@@ -42,6 +42,16 @@ def test_each_promise_names_tests_that_are_there() -> None:
         assert not missing(text)
 
 
+def test_each_line_beside_flume_and_nifi_names_a_test_or_says_that_there_is_nothing() -> None:
+    page = (ROOT / "docs" / "decisions" / "0100-beside-flume-and-nifi.md").read_text()
+    rows = [line.strip("|").split(" | ") for line in page.splitlines() if re.match(r"\| (?!Flume|NiFi \|)", line)]
+    assert len(rows) > 30
+    for theirs, ours, tests in rows:
+        assert theirs
+        assert TEST.findall(tests) or "*Not here*" in ours, theirs
+    assert not missing(page)
+
+
 def test_each_bug_names_a_promise_and_a_test_that_is_there() -> None:
     rows = re.findall(r"^\| (?!what happened|-)(.*) \|$", (ROOT / "docs" / "bugs.md").read_text(), re.MULTILINE)
     assert rows

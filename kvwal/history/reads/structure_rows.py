@@ -11,17 +11,17 @@ from kvwal.codecs import registry
 from kvwal.entry import Entry
 from kvwal.errors import InvalidName
 from kvwal.history.reads.range_reader import live_entries
-from kvwal.key_class import kind_of, structure_of
+from kvwal.key_class import QUEUE, kind_of, structure_of
 from kvwal.ports.disk import Disk
 from kvwal.structures.memory import STRUCTURES
-from kvwal.structures.queue.positions import KIND, is_of_queue, item_class, place_of
+from kvwal.structures.queue.positions import is_of_queue, item_class, place_of
 from kvwal_archive.layout import Place, check_name
 from kvwal_archive.parquet.key_ranges import KeyRange, class_range, structure_ranges
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ALL_QUEUES = f"{KIND}/*"
+ALL_QUEUES = f"{QUEUE}/*"
 """All queues of a business together. `*` is in no name."""
 
 
@@ -38,7 +38,7 @@ def is_selection(structure: str) -> bool:
 
 def is_of_queues(structure: str) -> bool:
     """Whether the rows of this selection are items of queues."""
-    return kind_of(structure) == KIND
+    return kind_of(structure) == QUEUE
 
 
 def is_selected(key_class: str, structure: str) -> bool:
