@@ -111,7 +111,7 @@ MUTANTS = [
         "a snapshot with items is one that a version without queues opens",
         2,
         "kvwal/log/checkpoint.py",
-        "        format=max(header.format, plan.format),\n",
+        "        format=max(plan.format, *(header.format for header in headers)),\n",
         "        format=FORMAT,\n",
         FORMATS,
     ),
