@@ -18,13 +18,21 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.mutants import of_overflow, of_the_archive, of_the_cluster, of_the_disk, of_the_log, of_the_queue
+from tests.mutants import (
+    of_overflow,
+    of_the_archive,
+    of_the_cluster,
+    of_the_disk,
+    of_the_importers,
+    of_the_log,
+    of_the_queue,
+)
 from tests.mutants.mutant import Mutant
 from tests.repository.source import ROOT, committed
 
 MUTANTS = [
     *of_the_disk.MUTANTS, *of_the_log.MUTANTS, *of_overflow.MUTANTS, *of_the_queue.MUTANTS, *of_the_archive.MUTANTS,
-    *of_the_cluster.MUTANTS,
+    *of_the_cluster.MUTANTS, *of_the_importers.MUTANTS,
 ]  # fmt: skip
 AT_ONCE = 2
 TIMEOUT_S = 1_200.0

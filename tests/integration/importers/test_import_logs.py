@@ -111,6 +111,7 @@ def test_keys_that_the_log_deletes_later_are_deleted_by_a_later_import(tmp_path:
     assert ran.code == 0
     assert same(stored(root), wanted("seatunnel", LOGS["seatunnel"]), "seatunnel")
     gone = there - {key for _, key, _ in stored(root)}
+    assert "gone" in gone
     assert json.loads(ran.out)["maps"]["jobs"]["deleted"] == len(gone)
 
 

@@ -43,7 +43,13 @@ final class SeaTunnelLog {
                 }
                 Thread.sleep(2); // a timestamp is a millisecond, and the library leaves open which of two counts
             }
+            if (start == 0) {
+                storage.store("gone", "deleted by the next start");
+                Thread.sleep(2);
+            }
             if (start == 1) {
+                storage.delete("gone");
+                Thread.sleep(2);
                 for (Object key : new Object[] {7L, -7L, 1L << 40, Long.MIN_VALUE, 7_000, true, 2.5, "grüße \uD83D\uDE80"}) {
                     storage.store(key, key);
                     Thread.sleep(2);
