@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os.path
 from collections.abc import Sequence
 
@@ -25,4 +26,9 @@ def is_product(typed: Sequence[str]) -> bool:
         return False
     if any(os.path.isfile(word) for word in rest[1:]):
         return False
-    return len(rest) != 1 or rest[0].startswith("-") or not os.path.isdir(typed[1])
+    return len(rest) != 1 or rest[0].startswith("-") or not _is_store(typed[1])
+
+
+def _is_store(folder: str) -> bool:
+    """Whether a folder has a log: a namespace, a cluster, a business and a node, with the node's lock file."""
+    return next(glob.iglob(os.path.join(folder, "*", "*", "*", "*", "LOCK")), None) is not None

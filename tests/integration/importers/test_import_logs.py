@@ -200,6 +200,19 @@ def test_a_log_that_its_product_has_locked_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "store").exists()
 
 
+def test_a_store_may_be_called_as_a_product_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines that imported a file into it before there were imports of logs still do."""
+    monkeypatch.chdir(tmp_path)
+    Path("rows.jsonl").write_text('{"key": "a", "value": 1}\n')
+    Path("channel").symlink_to(LOGS["flume"])
+    assert run("import", "flume", "jobs", "rows.jsonl").out == "1 entry was put.\n"
+    for _ in range(2):
+        assert run("import", "flume", "channel", "flume").code == 0
+    with kvwal.open("flume", archive=None, read_only=True) as store:
+        assert dict(store.map("jobs")) == {"a": 1}
+        assert list(store.queue("flume").browse()) == items_of_flume(LOGS["flume"])
+
+
 def test_a_large_event_is_left_out_and_named(tmp_path: Path) -> None:
     copy = tmp_path / "jobs"
     region = copy / "1"

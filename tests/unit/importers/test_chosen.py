@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import kvwal
 from kvwal.cli.importers.chosen import is_product
 
 
@@ -31,9 +32,11 @@ from kvwal.cli.importers.chosen import is_product
     ],
 )
 def test_which_import_a_line_is(line: str, answer: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a folder with a store `flume`, a folder `channel`, and a file `rows.csv`."""
+    """In a folder with a store `flume`, folders that are no stores, and a file `rows.csv`."""
     monkeypatch.chdir(tmp_path)
-    for name in ("flume", "channel", "data"):
+    for name in ("channel", "data", "nifi"):
         Path(name).mkdir()
+    with kvwal.open("flume", archive=None) as store:
+        store.map("jobs")["job-1"] = 1
     Path("rows.csv").touch()
     assert is_product(line.split()) is answer
