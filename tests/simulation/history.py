@@ -52,7 +52,8 @@ class Op:
 
     `outcome`: `done` (it was answered), `refused` (an error that says that nothing was written) or `unknown` (an error that
     does not, a cancelled task, a crash). `writes` are the values it would leave, ABSENT for a delete; `ttl_ms` when they
-    expire. `horizon` is the timestamp below which history may have been compacted when it ended.
+    expire. Of a call of queues, `held` are the items that its block took, as far as it knows, `most` how many it asked for.
+    `horizon` is the timestamp below which history may have been compacted when it ended.
     """
 
     number: int
@@ -66,6 +67,9 @@ class Op:
     writes: dict[str, Any] = field(default_factory=dict)
     ttl_ms: int = 0
     sync: bool = False
+    priority: int = 0
+    most: int = 0
+    held: list[Any] | None = None
     ended: int | None = None
     outcome: str = "unknown"
     answer: Any = None

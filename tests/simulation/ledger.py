@@ -7,8 +7,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from kvwal.entry import Entry
+from kvwal.key_class import kind_of, structure_of
+from kvwal.key_codecs import decode_int
 from kvwal.structures.guards import Now
 from kvwal.structures.memory import BusinessMemory
+from kvwal.structures.queue.positions import is_of_queue
 from kvwal_archive.layout import Place
 from tests.simulation.checker import check_calls, check_recovery
 from tests.simulation.history import ABSENT, Op, Stamped, Txn, Version
@@ -144,8 +147,16 @@ def to_txns(entries: Sequence[Entry]) -> list[Txn]:
     """Entries in the order of their log, as its transactions."""
     txns = []
     for timestamp, group in groupby(entries, key=lambda entry: entry.timestamp):
-        txns.append(Txn(timestamp, {entry.key.decode(): to_version(entry) for entry in group}))
+        txns.append(Txn(timestamp, {name_of(entry): to_version(entry) for entry in group}))
     return txns
+
+
+def name_of(entry: Any) -> str:
+    """The key of an entry; of an item its queue and its number, of a named map its name and the key."""
+    if is_of_queue(entry.key_class):
+        return f"{structure_of(entry.key_class)}#{decode_int(entry.key)}"
+    structure, key = structure_of(entry.key_class), entry.key.decode()
+    return f"{structure}#{key}" if kind_of(structure) == "map" else key
 
 
 def to_version(entry: Any) -> Version:
@@ -155,7 +166,7 @@ def to_version(entry: Any) -> Version:
 
 def to_found(entries: Sequence[Entry]) -> Found:
     """What entries in the order of their log leave; no deletes."""
-    found = {entry.key.decode(): Stamped(entry.timestamp, to_version(entry)) for entry in entries}
+    found = {name_of(entry): Stamped(entry.timestamp, to_version(entry)) for entry in entries}
     return {key: stamped for key, stamped in found.items() if stamped.version.value is not ABSENT}
 
 

@@ -6,6 +6,8 @@ import random
 
 from kvwal.config import KIB, MIB, Flush, Interval, Settings
 
+QUEUED = "q"
+"""The business that has queues, and a map beside them, in the place of another one."""
 SHAPES = ("mixed", "mixed", "mixed", "equal", "tiny", "huge", "one key", "deletes", "expiring")
 """Shapes of data: values of one size, a thousand keys of nothing, a value near the limit, versions of one key, and so on."""
 
@@ -44,6 +46,8 @@ class Profile:
         self.ttl_share = 0.4
         self.shape = chance.choice(SHAPES)
         self._shape()
+        if yes() < 0.25:
+            self.businesses[-1] = QUEUED
 
     @property
     def history_ms(self) -> int:

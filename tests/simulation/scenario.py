@@ -18,7 +18,9 @@ from tests.simulation.ledger import Ledger, WatchedMemory
 from tests.simulation.machine.disk import ROOMY, Machine
 from tests.simulation.machine.ports import options
 from tests.simulation.machine.process import Process
-from tests.simulation.profile import Profile
+from tests.simulation.profile import QUEUED, Profile
+from tests.simulation.queues.client import QueueClient
+from tests.simulation.queues.ledger import QueueLedger
 from tests.simulation.world import World
 
 _TRIES = 6
@@ -33,7 +35,9 @@ class Scenario:
         self.profile = Profile(world.chance("profile"))
         self.chance = world.chance("scenario")
         world.met(f"shape: {self.profile.shape}")
-        self.ledgers = {name: Ledger(world, name) for name in self.profile.businesses}
+        self.ledgers = {
+            name: (QueueLedger if name == QUEUED else Ledger)(world, name) for name in self.profile.businesses
+        }
         world.ledgers = self.ledgers
         world.horizon = self._horizon
         world.bucket.trouble = self.profile.trouble
@@ -207,18 +211,26 @@ class Life:
             self.world.problems.append(f"{type(error).__name__}: {error}")
 
     async def _serve(self, store: aio.Store) -> None:
-        clients = [
-            Client(f"client {self.number}.{name}.{number}", self.process, self.scenario.ledgers[name], self.profile)
+        work = [
+            self._client(f"client {self.number}.{name}.{number}", name).run(store, self.businesses[name])
             for name in self.businesses
             for number in range(self.profile.clients)
         ]
-        work = [client.run(store.map(client.ledger.name), self.businesses[client.ledger.name]) for client in clients]
         await asyncio.gather(*work)
+
+    def _client(self, title: str, name: str) -> Client | QueueClient:
+        ledger = self.scenario.ledgers[name]
+        if isinstance(ledger, QueueLedger):
+            return QueueClient(title, self.process, ledger, self.profile)
+        return Client(title, self.process, ledger, self.profile)
 
     async def _look(self, store: aio.Store) -> None:
         """Everything that can be asked, on a quiet day; then archive, restore elsewhere, and compare."""
-        for name, ledger in self.scenario.ledgers.items():
-            client = Client(f"last {name}", self.process, ledger, self.profile)
+        for name in self.scenario.ledgers:
+            client = self._client(f"last {name}", name)
+            if isinstance(client, QueueClient):
+                await client.look(store)
+                continue
             client.map, client.business = store.map(name), self.businesses[name]
             await client.scan()
             await client.count()

@@ -34,10 +34,10 @@ class TakersOfLog:
     def rounds(self, timeout: float | None) -> Iterator[float | None]:
         """The seconds that are left, before each wait of a taker that waits at most `timeout` seconds (None: without end)."""
         now = self._business.elapsed
-        left, begun = timeout, now()
+        left, end = timeout, now() + (timeout or 0)
         while left is None or left > 0:
             yield left
-            left = None if timeout is None else timeout - (now() - begun)
+            left = None if timeout is None else end - now()  # `timeout - (now() - begun)` may stay a hair above 0
 
     def _wake(self) -> None:
         if self._business.refuses_writes:

@@ -34,9 +34,9 @@ class Client:
         self.map: aio.Map
         self.business: OpenBusiness
 
-    async def run(self, target: aio.Map, business: OpenBusiness) -> None:
+    async def run(self, store: aio.Store, business: OpenBusiness) -> None:
         """Make all its calls, with pauses between them."""
-        self.map, self.business = target, business
+        self.map, self.business = store.map(self.ledger.name), business
         for _ in range(self.chance.randint(1, self.profile.calls)):
             await asyncio.sleep(self.chance.choice((0.0, 0.0, 0.001, 0.02, 0.3, 2.0)))
             kind = self.chance.choices(self.profile.kinds, self.profile.weights)[0]
