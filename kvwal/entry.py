@@ -137,31 +137,57 @@ def count_entries(payload: bytes) -> int:
     return int.from_bytes(payload[1 : 3 if kind == 0xDC else 5], "big")
 
 
+MOST_NAMES = 1_000
+"""The most names that a decoder knows."""
+
+
 def make_decoder(classes: Iterable[str]) -> Decode:
     """A function from the payload of an entries block to its entries, in order.
 
     `classes` are the names of codecs that most entries have. They are decoded as literals, so that all entries share one string
-    object: a store of a million entries would hold two million copies of "str" otherwise. A block with another name, or with an
-    entry that expires, is decoded more slowly. Raises `msgspec.DecodeError` on a payload of another shape.
+    object: a store of a million entries would hold two million copies of "str" otherwise. Other names, those of the structures
+    beside the map, are learned from the first block that has them, up to `MOST_NAMES` in all. A block with a name above that, or
+    with an entry that expires, is decoded more slowly. Raises `msgspec.DecodeError` on a payload of another shape.
     """
-    names = tuple(sorted({"", *classes}))
-    literal = Literal.__getitem__(names)
-    fields: Sequence[Any] = [("key", bytes), ("key_class", literal), ("value", bytes), ("value_class", literal)]
-    known = msgspec.defstruct(
-        "KnownEntry", fields, bases=(Entry,), array_like=True, gc=False, forbid_unknown_fields=True
-    )
-    fast = msgspec.msgpack.Decoder(list[known])  # type: ignore[valid-type]
+    known = _Known.of({"", *classes})
 
     def decode(payload: bytes) -> list[Entry]:
+        nonlocal known  # any thread may replace it: what another one has learned meanwhile is learned again
         try:
-            return cast("list[Entry]", fast.decode(payload))
+            return known.decode(payload)
         except msgspec.ValidationError:
-            return [
-                make_entry(e.key, e.key_class, e.value, e.value_class, e.deleted, e.timestamp, e.expires)
-                for e in _decode_any(payload)
-            ]
+            entries = _decode_any(payload)
+        names = {name: name for entry in entries for name in (entry.key_class, entry.value_class)}
+        together = known.names.union(names)
+        if len(known.names) < len(together) <= MOST_NAMES:
+            known = _Known.of(together)
+            return decode(payload)
+        return [
+            make_entry(e.key, names[e.key_class], e.value, names[e.value_class], e.deleted, e.timestamp, e.expires)
+            for e in entries
+        ]
 
     return decode
+
+
+class _Known(NamedTuple):
+    """Names, and a decoder of blocks that have no others. It raises `msgspec.ValidationError` for other blocks, and for those
+    with an entry that expires.
+    """
+
+    names: frozenset[str]
+    decode: Decode
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> _Known:
+        """The decoder for these names."""
+        literal = Literal.__getitem__(tuple(sorted(names)))
+        fields: Sequence[Any] = [("key", bytes), ("key_class", literal), ("value", bytes), ("value_class", literal)]
+        known = msgspec.defstruct(
+            "KnownEntry", fields, bases=(Entry,), array_like=True, gc=False, forbid_unknown_fields=True
+        )
+        decoder = msgspec.msgpack.Decoder(list[known])  # type: ignore[valid-type]
+        return cls(frozenset(names), cast("Decode", decoder.decode))
 
 
 _decode_any = msgspec.msgpack.Decoder(list[DataEntry]).decode
