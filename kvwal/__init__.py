@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         NewerVersion,
         NotRecovered,
         Overloaded,
+        QueueFull,
         StartFailed,
         StorageFull,
         StoreClosed,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from kvwal.store.sync import open_store as open
     from kvwal.structures.map.changes import ABSENT
     from kvwal.structures.map.map import Map
+    from kvwal.structures.queue.options import QueueOptions
     from kvwal.structures.queue.queue import Queue
 
     __version__: str
@@ -61,6 +63,7 @@ _MODULES = {
     "Interval": "kvwal.config:Interval",
     "Map": "kvwal.structures.map.map:Map",
     "Queue": "kvwal.structures.queue.queue:Queue",
+    "QueueOptions": "kvwal.structures.queue.options:QueueOptions",
     "RestoreReport": "kvwal.history.restore.restore:RestoreReport",
     "Settings": "kvwal.config:Settings",
     "Store": "kvwal.store.sync:Store",
@@ -97,6 +100,8 @@ __all__ = [
     "NotRecovered",
     "Overloaded",
     "Queue",
+    "QueueFull",
+    "QueueOptions",
     "RestoreReport",
     "Settings",
     "StartFailed",

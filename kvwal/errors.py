@@ -14,6 +14,7 @@
     ├── NotRecovered                retry     wait until recovery has ended
     ├── StorageFull                 retry     free space; nothing was written
     ├── Overloaded                  retry     write more slowly; nothing was written
+    ├── QueueFull                   retry     wait until items are taken; nothing was written; also a queue.Full
     ├── ClusterUnreachable          retry     check that the nodes run; nothing was written
     │   └── ClusterRefused          caller    correct the cluster's name or the token
     ├── StartFailed                 retry     start the node again
@@ -31,6 +32,7 @@ The errors that the archive also raises are defined in `kvwal_archive.errors`, b
 
 from __future__ import annotations
 
+import queue
 from pathlib import Path
 
 from kvwal_archive.errors import (
@@ -65,6 +67,7 @@ __all__ = [
     "NewerVersion",
     "NotRecovered",
     "Overloaded",
+    "QueueFull",
     "StartFailed",
     "StorageFull",
     "StoreClosed",
@@ -87,7 +90,10 @@ class CodecError(KvwalError):
 
 
 class TooLarge(KvwalError):
-    """A value is larger than `value_bytes`, or a transaction of a cluster larger than 5 MiB. Nothing of it was written."""
+    """A value is larger than `value_bytes`, or a transaction than a cluster takes, 5 MiB, or than the capacity of a queue.
+
+    Nothing of it was written.
+    """
 
     kind = Kind.CALLER
 
@@ -130,6 +136,12 @@ class StorageFull(KvwalError):
 
 class Overloaded(KvwalError):
     """A write waited too long: in the queue of the log writer, or in a client of a cluster. Nothing was written."""
+
+    kind = Kind.RETRY
+
+
+class QueueFull(KvwalError, queue.Full):
+    """A queue has no room for what was put: its capacity is reached. Nothing was written. It is a `queue.Full` of Python, too."""
 
     kind = Kind.RETRY
 

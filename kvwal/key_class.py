@@ -20,6 +20,7 @@ QUEUE = "queue"
 """The kind of the structures that are queues. Files of a log that may have entries of it have a format of their own."""
 _MARKS, _SCHEMAS = "dropped", "schema"
 _END_OF_STRUCTURE = ":"
+_BESIDE = f"{_END_OF_STRUCTURE}_"
 
 
 def structure_of(key_class: str) -> str:
@@ -35,6 +36,13 @@ def kind_of(structure: str) -> str:
 def is_of_map(key_class: str) -> bool:
     """Whether entries of this class are entries of the business's own map."""
     return _END_OF_STRUCTURE not in key_class
+
+
+def is_content(key_class: str) -> bool:
+    """Whether entries of this class are content of their structure. What a structure keeps beside it, as the options of a queue,
+    has in place of a codec a name that begins with `_`.
+    """
+    return _BESIDE not in key_class
 
 
 def is_schema(key_class: str) -> bool:

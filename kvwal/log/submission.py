@@ -51,12 +51,17 @@ class GroupView:
         """
         self.state = state
         self.stamps = stamps
+        self.added: list[list[Entry]] = []
+        """The transactions of the group so far."""
+        self.notes: dict[str, Any] = {}
+        """What a structure remembers while the group is decided, by its name."""
         self._lookup = lookup
         self._now_ms = now_ms
         self._changed: dict[tuple[str, bytes], Entry] = {}
 
     def add(self, entries: list[Entry]) -> None:
         """Add a transaction of the group."""
+        self.added.append(entries)
         for entry in entries:
             self._changed[entry.key_class, entry.key] = entry
 
@@ -70,6 +75,10 @@ class GroupView:
         if entry is None:
             return self._lookup(key_class, key)
         return entry if is_live(entry, self._now_ms) else None
+
+    def changed(self, key_class: str, key: bytes) -> Entry | None:
+        """The latest entry of an identity in the group so far, a delete too; None if the group does not change it."""
+        return self._changed.get((key_class, key))
 
     def changes(self, structure: str) -> list[Entry]:
         """What the group so far changes of a structure, which `state(structure)` does not have yet: the last entry of each

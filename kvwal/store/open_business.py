@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from kvwal.hlc import HybridClock
 from kvwal.key_class import OWN_MAP
 from kvwal.log.log import Log, open_log
 from kvwal.log.submission import Submission
+from kvwal.ports.boundary import call_later, call_on, logged
 from kvwal.ports.clock import Clock
 from kvwal.ports.processes import take_before_fork, tell_if_forked
 from kvwal.store.context import StoreContext
@@ -34,6 +36,9 @@ from kvwal_archive.objects import Objects, open_objects
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+_not_called = logged("a call that was due at a later time could not be made, which is a bug")
 
 
 class OpenBusiness:
@@ -59,6 +64,7 @@ class OpenBusiness:
         self.log = log
         self.maintenance = maintenance
         self._context = context
+        self._loop = asyncio.get_running_loop()
         self._closed = False
 
     def now_ms(self) -> int:
@@ -81,6 +87,12 @@ class OpenBusiness:
     def elapsed(self) -> float:
         """See `structures.business.LocalBusiness.elapsed`."""
         return self._context.ports.clock.elapsed()
+
+    def call_after(self, seconds: float, call: Callable[[], None]) -> None:
+        """See `structures.business.LocalBusiness.call_after`. Any thread may ask for it."""
+        later = partial(call_later, self._loop, seconds, call, _not_called)
+        with suppress(RuntimeError):  # the loop is closed, and so is the business
+            call_on(self._loop, later, _not_called)
 
     def subscribe(self, wake: Callable[[], None]) -> None:
         """See `structures.business.LocalBusiness.subscribe`."""

@@ -35,8 +35,20 @@ from kvwal.structures.map.lazy_memory import LazyMemory
 from kvwal.structures.map.state import MapState, after_prefix, to_state
 from kvwal.structures.map.view import KeyBounds
 from kvwal.structures.memory import STRUCTURES, StructureState
-from kvwal.structures.queue.positions import is_of_queue, range_of_items
-from kvwal.structures.watch import Start
+from kvwal.structures.queue.deliveries import Delivery, delivery_of
+from kvwal.structures.queue.options import QueueOptions, check_readable, options_of
+from kvwal.structures.queue.positions import (
+    delivery_class,
+    is_delivery,
+    is_of_any_queue,
+    is_of_queue,
+    is_options,
+    options_class,
+    range_of,
+    range_of_items,
+    range_of_queue,
+)
+from kvwal.structures.watch import Start, of_structure
 from kvwal_archive.layout import LostTail, Place
 from kvwal_archive.objects import Objects, open_objects
 from kvwal_archive.parquet.key_ranges import KeyRange
@@ -138,6 +150,9 @@ class ReadOnlyBusiness(BusinessReader):
         """See `structures.business.LocalBusiness.elapsed`."""
         return self._options.clock.elapsed()
 
+    def call_after(self, seconds: float, call: Callable[[], None]) -> None:
+        """See `structures.business.LocalBusiness.call_after`: nothing is written here, so nobody waits."""
+
     def subscribe(self, wake: Callable[[], None]) -> None:
         """See `structures.business.LocalBusiness.subscribe`: nothing is written here."""
 
@@ -174,8 +189,29 @@ class ReadOnlyBusiness(BusinessReader):
         found = self.between(wanted[0].low, wanted[-1].high, partial(is_selected, structure=structure))
         return (e for e in found if any(each.low <= (e.key_class, e.key) < each.high for each in wanted))
 
+    def queue_options(self, structure: str) -> QueueOptions:
+        """The options of a queue. Nothing else is read of a snapshot."""
+        found = self.between(*range_of(options_class(structure)), is_options)
+        return check_readable(options_of(next(found, None)), f"{self.name}/{structure}")
+
+    def queue_deliveries(self, structure: str) -> dict[bytes, Delivery]:
+        """What is known of the deliveries of a queue's items, by their keys. Nothing else is read of a snapshot."""
+        found = self.between(*range_of(delivery_class(structure)), is_delivery)
+        return {entry.key: delivery_of(entry) for entry in found}
+
+    def queue_due(self, structure: str) -> int | None:
+        """When an item of a queue can be taken (unix ms): 0 if one can be now, None if there is none."""
+        known, now_ms = self.queue_deliveries(structure), self.now_ms()
+        due: int | None = None
+        for item in self.queue_items(structure):
+            of_item = known[item.key].due if item.key in known else 0
+            if of_item <= now_ms:
+                return 0
+            due = of_item if due is None else min(due, of_item)
+        return due
+
     def knows_queue(self, structure: str) -> bool:
-        """Whether the logs have an entry of this queue: an item, or a delete that is not compacted yet."""
+        """Whether the logs have an entry of this queue: an item, its options, or a delete that is not compacted yet."""
         return self._read(lambda places: any(True for _ in self._queue_entries(places, structure)))
 
     def queues(self) -> set[str]:
@@ -184,7 +220,8 @@ class ReadOnlyBusiness(BusinessReader):
 
     def _queue_entries(self, places: Sequence[Place], structure: str | None = None) -> Iterator[Entry]:
         options = self._options
-        return latest_entries(options.disk, options.root, places, *range_of_items(structure), is_of_queue)
+        shows = is_of_any_queue if structure is None else of_structure(structure)
+        return latest_entries(options.disk, options.root, places, *range_of_queue(structure), shows)
 
     def between(self, low: Identity, high: Identity, shows: Callable[[str], bool] = is_of_map) -> Iterator[DataEntry]:
         """The latest entries with identities from `low` to before `high`, sorted. Of a snapshot only that range is read.

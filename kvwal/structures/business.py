@@ -115,6 +115,10 @@ class LocalBusiness(Business, Protocol):
         """Monotonic seconds."""
         ...
 
+    def call_after(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call `call`, which does not wait, after `seconds` seconds, on the store's event loop, while the business is open."""
+        ...
+
     def subscribe(self, wake: Callable[[], None]) -> None:
         """Call `wake`, a bound method that does not wait and raises nothing, after each group, and when the log takes no more
         writes. Its object is not kept alive.

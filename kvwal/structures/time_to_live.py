@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 
 from kvwal.errors import CodecError
 
-_MOST_TTL = 1000 * 365 * 86400.0
+MOST_SECONDS = 1000 * 365 * 86400.0
+"""The longest time to live."""
 TimeToLive: TypeAlias = float | timedelta
 """A time to live: seconds, or a `timedelta`."""
 
@@ -15,7 +16,7 @@ TimeToLive: TypeAlias = float | timedelta
 def expiry_of(ttl: Any, now_ms: int) -> int:
     """When what is put at `now_ms` expires (unix ms). Raises `CodecError` if `ttl` is no time to live."""
     seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
-    if not (isinstance(seconds, int | float) and type(seconds) is not bool and 0 < seconds <= _MOST_TTL):
+    if not (isinstance(seconds, int | float) and type(seconds) is not bool and 0 < seconds <= MOST_SECONDS):
         raise CodecError(
             f"ttl={ttl!r} must be a number of seconds above 0 and below a thousand years, or a timedelta of that length."
         )

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import queue
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Protocol, Self, TypeVar
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 from kvwal.entry import Entry, entry_identity
-from kvwal.errors import TooLarge, TransactionClosed
-from kvwal.log.submission import Completion, Decide, GroupView, Submission, size_of
+from kvwal.errors import Kind, KvwalError, StoreClosed, TooLarge, TransactionClosed
+from kvwal.log.submission import Completion, Decide, GroupView, Submission, cut, size_of
 from kvwal.log.waiter import Waiter
 from kvwal.structures.business import Business
 
 _SHOWN = 40
 """Bytes of a key that an error shows."""
 _NEW, _OPEN, _OVER = "was not begun", "is open", "is over"
+
+
+class GiveBack(NamedTuple):
+    """What the give-back of one item writes: its entries once its place in the log is known, and their estimated bytes."""
+
+    size: int
+    decide: Decide
 
 
 class DecidedChanges(Protocol):
@@ -28,12 +36,17 @@ class DecidedChanges(Protocol):
         """The entries, once the transaction's place in the log is known."""
         ...
 
+    def give_backs(self) -> Sequence[GiveBack]:
+        """What is to be written before `give_back`, because the block failed: a part for each item that it holds."""
+        ...
+
     def give_back(self) -> None:
         """The block raised, or the transaction was not written: return what the block holds. Does not wait."""
         ...
 
 
 C = TypeVar("C", bound=DecidedChanges)
+F = TypeVar("F", bound=Completion)
 
 
 class TransactionChanges:
@@ -82,13 +95,10 @@ class TransactionChanges:
         """The last change of an identity in this block, None if it has none."""
         return self._latest.get(identity)
 
-    def end(self, *, raised: bool) -> PendingCommit:
-        """Leave the block. Returns what to commit: nothing if the block raised."""
+    def end(self) -> PendingCommit:
+        """Leave the block. Returns what to commit or, if the block raised, to give back."""
         pending = PendingCommit(self._entries, list(self._decided.values()))
         self._entries, self._latest, self._decided, self._stage = [], {}, {}, _OVER
-        if raised:
-            pending.give_back()
-            return PendingCommit([], [])
         return pending
 
 
@@ -113,6 +123,17 @@ class PendingCommit:
     def timestamp(self) -> int:
         """The timestamp of the transaction, once it is written; 0 if nothing was."""
         return self.entries[0].timestamp if self.entries else 0
+
+    def give_backs(
+        self, business: Business, make: Callable[[], F], error: BaseException | None
+    ) -> list[tuple[Submission, F]]:
+        """What is to be written before `give_back`, because the block failed with `error`: mostly nothing, or one transaction;
+        several if the items are large. `make` makes the receiver of the result of each.
+        """
+        if not (self._decided and _is_of_the_items(error)):
+            return []
+        parts = [part for one in self._decided for part in one.give_backs()]
+        return [_given_back(some, make()) for some in cut(parts, business.transaction_bytes, lambda part: part.size)]
 
     def give_back(self) -> None:
         """The transaction was not written, or will not be: return what its block holds."""
@@ -143,7 +164,10 @@ class Transaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Commit, unless the block raised. Then set `timestamp`."""
-        pending = self.changes.end(raised=kind is not None)
+        pending = self.changes.end()
+        if kind is not None:
+            self._give_back(pending, error)
+            return
         try:
             waiter = Waiter()
             submission = pending.submission(self._business, waiter)
@@ -152,9 +176,42 @@ class Transaction:
                 answer = waiter.result()
                 # What is decided in the order of the log is answered by whether it was written.
                 self.timestamp = pending.timestamp if answer is True else answer
-        except Exception:
-            pending.give_back()
+        except Exception as failed:
+            self._give_back(pending, failed)
             raise
+
+    def _give_back(self, pending: PendingCommit, error: BaseException | None) -> None:
+        try:
+            for submission, waiter in pending.give_backs(self._business, Waiter, error):
+                self._business.submit(submission, waits=True)
+                waiter.result()
+        except KvwalError as failed:
+            note_not_counted(error, failed)
+        pending.give_back()
+
+
+def note_not_counted(error: BaseException | None, failed: KvwalError) -> None:
+    """Note on the error that ended a block that the give-back of its items could not be written."""
+    if error is not None:
+        error.add_note(
+            f"The items of the block are back at their places. This delivery of them is not counted: {failed}"
+        )
+
+
+def _is_of_the_items(error: BaseException | None) -> bool:
+    """Whether a block may have failed because of its items, by the error that it ended with: not if a program or a task ends, and
+    not if a wait was in vain, or the store could not write.
+    """
+    if not isinstance(error, Exception) or isinstance(error, queue.Empty | queue.Full | StoreClosed):
+        return False
+    return not (isinstance(error, KvwalError) and error.kind is Kind.RETRY)
+
+
+def _given_back(parts: Sequence[GiveBack], future: F) -> tuple[Submission, F]:
+    def decide(group: GroupView) -> list[Entry]:
+        return [entry for part in parts for entry in part.decide(group)]
+
+    return Submission([], sum(part.size for part in parts), future, decide), future
 
 
 def commit(business: Business, entries: list[Entry], *, sync: bool = False) -> int:

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from kvwal.errors import CodecError, ConfigError, InvalidName, StoreClosed, TooLarge, TransactionClosed
+from kvwal.structures.queue.options import QueueOptions
 from tests.support.disk.faults import FakeClock, open_aio, open_store
 from tests.support.queue.blocks import rolled_back_here
-from tests.support.queue.faces import OnThreads, content, waits
+from tests.support.queue.faces import OnThreads, content, putters, waits
 
 Run = Callable[..., None]
 
@@ -284,6 +285,80 @@ def test_a_transaction_with_an_item_that_is_too_large_leaves_everything(run: Run
         with pytest.raises(TooLarge):
             await too_large()
         assert (await content(q), await q.in_flight()) == (["x"], 0)
+
+    run(test)
+
+
+def test_options_capacity_and_a_put_that_waits_for_room(run: Run) -> None:
+    async def test(business: Any, store: Any) -> None:
+        q = business.queue()
+        assert await q.set_options(capacity=2, ttl=3600) == QueueOptions(capacity=2, ttl=3600)
+        await q.set_options(ttl=None)
+        assert await q.options() == QueueOptions(capacity=2)
+        await q.put_many(["a", "b"])
+        for timeout in (0, 0.001):
+            with pytest.raises(queue.Full, match="work/queue is full"):
+                await q.put("c", timeout=timeout)
+        with pytest.raises(TooLarge):
+            await q.put_many(["c", "d", "e"])
+        putter = asyncio.create_task(q.put_many(["c", "d"], timeout=600))
+        await putters(q, 1)
+        async with q.transaction() as t:
+            assert await t.take_many(2) == ["a", "b"]
+        assert await putter > 0
+        assert await content(q) == ["c", "d"]
+
+        async def block() -> None:
+            async with q.transaction() as t:
+                t.put_many([await t.take(), "e"])
+
+        with pytest.raises(queue.Full):
+            await block()
+        assert (await content(q), await q.in_flight()) == (["c", "d"], 0)
+        waiting = asyncio.create_task(q.put("e"))
+        await putters(q, 1)
+        await store.close()
+        with pytest.raises(StoreClosed):
+            await waiting
+
+    run(test)
+
+
+def test_deliveries_delays_and_dead_letters(run: Run) -> None:
+    clock = FakeClock()
+
+    async def test(business: Any, store: Any) -> None:
+        q, dead = business.queue(), business.queue("dead")
+        await q.set_options(redelivery_delay=10, max_deliveries=2, dead_letters="dead")
+        await q.put_many(["a", "b"])
+        await q.put("c", delay=5)
+        async with rolled_back_here(q.transaction()) as t:
+            assert await t.take_many(9) == ["a", "b"]
+        assert (await q.count(), await q.delayed(), await q.in_flight()) == (0, 3, 0)
+        clock.ms += 5_000
+        assert await q.take(timeout=0) == "c"
+        clock.ms += 5_000
+        assert [(item.value, item.deliveries) async for item in q.items()] == [("a", 1), ("b", 1)]
+        async with rolled_back_here(q.transaction()) as t:
+            assert await t.take() == "a"
+            t.put("never")
+        assert (await content(q), await content(dead), await q.delayed()) == (["b"], ["a"], 0)
+        async with q.transaction() as t:
+            assert await t.take() == "b"
+            t.put("d", delay=1)
+        assert (await q.count(), await q.purge(), await q.delayed()) == (0, 1, 0)
+
+    run(test, clock=clock)
+
+
+def test_a_waiting_taker_is_woken_when_an_item_is_due(run: Run) -> None:
+    async def test(business: Any, store: Any) -> None:
+        q = business.queue()
+        await q.put("later", delay=3600)
+        taker = asyncio.create_task(q.take())
+        await waits(q, 1)
+        await q.put("soon", delay=0.02)
+        assert await taker == "soon"
 
     run(test)
 

@@ -291,6 +291,6 @@ class Transaction(MapOfTransaction):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Commit, unless the block raised. Afterwards `timestamp` is that of the transaction."""
-        entries = self._pending_changes.end(raised=kind is not None).entries
-        if entries:
+        entries = self._pending_changes.end().entries
+        if entries and kind is None:
             self.timestamp = await self._map._commit(entries, False)

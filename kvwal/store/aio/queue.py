@@ -8,24 +8,28 @@ from datetime import date
 from functools import partial
 from typing import Any
 
+from msgspec import UNSET
+
 from kvwal.config import Flush
 from kvwal.counted import counted
 from kvwal.entry import DataEntry, Entry
-from kvwal.errors import KvwalError
+from kvwal.errors import KvwalError, QueueFull
 from kvwal.store.aio.structure import AsyncStructure, OpenStore
 from kvwal.store.aio.transaction import AsyncTransaction, hand_over
-from kvwal.store.aio.waiting import TaskWaiter, taken_by, uncancelled
+from kvwal.store.aio.waiting import TaskWaiter, put_when_room, taken_by, uncancelled
 from kvwal.structures.business import LocalBusiness
+from kvwal.structures.queue.capacity import room_of
 from kvwal.structures.queue.changes import MOST_TAKEN, QueueChanges
-from kvwal.structures.queue.positions import position_of, priority_of, queue_structure
+from kvwal.structures.queue.options import NameChange, NumberChange, QueueOptions, SecondsChange, given_changes
+from kvwal.structures.queue.positions import of_items, position_of, priority_of, queue_structure
 from kvwal.structures.queue.queue import Queue as SyncQueue
 from kvwal.structures.queue.queue import QueuedItem
 from kvwal.structures.queue.state import Reservation
 from kvwal.structures.queue.transaction import QueuePuts
-from kvwal.structures.queue.waiting import first_of
+from kvwal.structures.queue.waiting import checked_timeout, first_of
 from kvwal.structures.time_to_live import TimeToLive
 from kvwal.structures.transaction import TransactionChanges
-from kvwal.structures.watch import AsyncWatch, of_structure
+from kvwal.structures.watch import AsyncWatch
 
 _SHOWN = 10
 """Places of items that an error names."""
@@ -59,18 +63,52 @@ class Queue(AsyncStructure, AsyncIterator[Any]):
         """The business, and behind a slash the structure: `work/queue`, `work/queue/todo`."""
         return f"{self._name}/{self._structure}"
 
-    async def put(self, item: Any, *, priority: int = 0, ttl: TimeToLive | None = None, sync: bool = False) -> int:
-        """Put an item at the end of its priority, -16 to 15, and return the timestamp. It is gone after `ttl`, if not taken."""
-        return await self.put_many((item,), priority=priority, ttl=ttl, sync=sync)
+    async def put(
+        self,
+        item: Any,
+        *,
+        priority: int = 0,
+        ttl: TimeToLive | None = None,
+        delay: TimeToLive | None = None,
+        timeout: float | None = None,
+        sync: bool = False,
+    ) -> int:
+        """Put an item at the end of its priority, -16 to 15, and return the timestamp. It is gone after `ttl`, if not taken, and
+        handed out after `delay` at the earliest.
+
+        If the queue is full, it waits up to `timeout` seconds for room (None: without end, 0: not at all), then `queue.Full`.
+        """
+        return await self.put_many((item,), priority=priority, ttl=ttl, delay=delay, timeout=timeout, sync=sync)
 
     async def put_many(
-        self, items: Iterable[Any], *, priority: int = 0, ttl: TimeToLive | None = None, sync: bool = False
+        self,
+        items: Iterable[Any],
+        *,
+        priority: int = 0,
+        ttl: TimeToLive | None = None,
+        delay: TimeToLive | None = None,
+        timeout: float | None = None,
+        sync: bool = False,
     ) -> int:
-        """Put all items in one transaction, in their order, and return its timestamp."""
-        changes = (await self._reading())._changes
+        """Put all items in one transaction, in their order, and return its timestamp. Waits for room as `put`, for all of them.
+
+        `TooLarge` at once if they are more than the capacity of the queue.
+        """
+        timeout = checked_timeout(timeout)
+        queue = await self._reading()
+        changes = queue._changes
         entries = changes.entries(items, priority, ttl)
         future: asyncio.Future[bool] = self._checked_loop().create_future()
-        await self._submit(changes.put(entries, priority, future, sync=sync), future)
+        try:
+            await self._submit(changes.put(entries, priority, future, delay=delay, sync=sync), future)
+        except QueueFull as full:
+
+            async def again() -> None:
+                changes.renew(entries, ttl)
+                future: asyncio.Future[bool] = self._checked_loop().create_future()
+                await self._submit(changes.put(entries, priority, future, delay=delay, sync=sync), future)
+
+            await put_when_room(queue._takers, again, room_of(entries), timeout, full)
         return entries[0].timestamp if entries else 0
 
     async def take(self, timeout: float | None = None) -> Any:
@@ -111,9 +149,37 @@ class Queue(AsyncStructure, AsyncIterator[Any]):
         """The number of items that transactions hold."""
         return (await self._reading()).in_flight
 
+    async def delayed(self) -> int:
+        """The number of items that are not handed out yet: they were given back, or put with a delay."""
+        return (await self._reading()).delayed
+
+    async def options(self) -> QueueOptions:
+        """The options of the queue, as they are stored in the log. `NewerVersion` if this version cannot read them."""
+        return (await self._reading()).options()
+
+    async def set_options(
+        self,
+        *,
+        capacity: NumberChange = UNSET,
+        capacity_bytes: NumberChange = UNSET,
+        redelivery_delay: SecondsChange = UNSET,
+        max_deliveries: NumberChange = UNSET,
+        dead_letters: NameChange = UNSET,
+        ttl: SecondsChange = UNSET,
+    ) -> QueueOptions:
+        """Store these options, in one transaction, and return all that are set: see `kvwal.Queue.set_options`."""
+        queue = await self._reading()
+        changes = given_changes(
+            capacity=capacity, capacity_bytes=capacity_bytes, redelivery_delay=redelivery_delay,
+            max_deliveries=max_deliveries, dead_letters=dead_letters, ttl=ttl,
+        )  # fmt: skip
+        future: asyncio.Future[bool] = self._checked_loop().create_future()
+        await self._submit(queue._changes.set_options(changes, future), future)
+        return queue.options()
+
     async def purge(self) -> int:
-        """Take all items that are there now away, and return how many. In transactions of 10,000."""
-        purged, left = 0, await self.count()
+        """Take all items that are there now away, the delayed ones too, and return how many. In transactions of 10,000."""
+        purged, left = 0, await self.count() + await self.delayed()
         while left > 0 and (taken := await self._take(min(left, MOST_TAKEN), purges=True)):
             purged += len(taken)
             left -= len(taken)
@@ -121,7 +187,7 @@ class Queue(AsyncStructure, AsyncIterator[Any]):
 
     async def move(self, to: str, most: int) -> int:
         """Move up to `most` items, the first ones, to the end of another queue of the business, in one transaction; return how
-        many. They keep their priority and their time to live.
+        many. They keep their priority and their time to live. `queue.Full` if the other queue has no room for them.
         """
         target = Queue(self._store, self._name, to, self._flush)
         async with AsyncTransaction(self) as t:
@@ -146,7 +212,7 @@ class Queue(AsyncStructure, AsyncIterator[Any]):
 
     def watch(self, after: int | date | str | None = None) -> AsyncWatch:
         """The puts and takes of the queue (a take is a delete), for `async for`: see `Map.watch`."""
-        return self._watch(after, of_structure(self._structure))
+        return self._watch(after, of_items(self._structure))
 
     async def _reading(self) -> SyncQueue:
         if self._queue is not None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from types import TracebackType
 from typing import Protocol, Self
 
+from kvwal.errors import KvwalError
 from kvwal.log.submission import Submission
 from kvwal.store.aio.waiting import TaskWaiter
 from kvwal.structures.business import Business, LocalBusiness
-from kvwal.structures.transaction import PendingCommit, TransactionChanges
+from kvwal.structures.transaction import PendingCommit, TransactionChanges, note_not_counted
 
 
 class Target(Protocol):
@@ -47,17 +49,19 @@ class AsyncTransaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Commit, unless the block raised. Then set `timestamp`."""
-        pending = self.changes.end(raised=kind is not None)
+        pending = self.changes.end()
         if kind is None:
             await self._commit(pending)
+        else:
+            await self._give_back(pending, error)
 
     async def _commit(self, pending: PendingCommit) -> None:
         try:
             business = await self._target._open_business()
             waiter = TaskWaiter(self._target._checked_loop())
             submission = pending.submission(business, waiter)
-        except BaseException:
-            pending.give_back()
+        except BaseException as error:
+            await self._give_back(pending, error)
             raise
         if submission is None:
             return
@@ -73,10 +77,28 @@ class AsyncTransaction:
             else:
                 self.timestamp = pending.timestamp
             raise
-        except Exception:
-            pending.give_back()
+        except Exception as error:
+            await self._give_back(pending, error)
             raise
         self.timestamp = pending.timestamp
+
+    async def _give_back(self, pending: PendingCommit, error: BaseException | None) -> None:
+        """Return what the block holds. A task that is cancelled meanwhile waits until it is known what of it was written."""
+        waiter: TaskWaiter | None = None
+        try:
+            business = await self._target._open_business()
+            make = partial(TaskWaiter, self._target._checked_loop())
+            for submission, waiter in pending.give_backs(business, make, error):
+                await hand_over(business, submission)
+                await waiter.wait()
+        except asyncio.CancelledError:
+            if waiter is not None and not waiter.withdraw():
+                await waiter.settled()
+            pending.give_back()
+            raise
+        except KvwalError as failed:
+            note_not_counted(error, failed)
+        pending.give_back()
 
 
 async def hand_over(business: Business, submission: Submission) -> None:

@@ -7,8 +7,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from kvwal.errors import QueueFull
 from kvwal.ports.boundary import call_on, logged
 from kvwal.ports.tasks import this_thread
+from kvwal.structures.queue.capacity import Putter, Room
 from kvwal.structures.queue.waiting import TakersOfLog, checked_timeout
 
 T = TypeVar("T")
@@ -47,6 +49,7 @@ async def taken_by(takers: TakersOfLog, take: Callable[[], Awaitable[list[T]]], 
     for left in takers.rounds(timeout):
         signal, woken = TaskSignal(), False
         takers.state.expect(signal.set)
+        takers.set_alarm()
         try:
             if takers.may_take and (items := await take()):
                 return items
@@ -55,6 +58,31 @@ async def taken_by(takers: TakersOfLog, take: Callable[[], Awaitable[list[T]]], 
             if not woken:
                 takers.state.forget(signal.set)
     return await take() if takers.may_take else []
+
+
+async def put_when_room(
+    takers: TakersOfLog, put: Callable[[], Awaitable[T]], needs: Room, timeout: float | None, full: QueueFull
+) -> T:
+    """As `kvwal.structures.queue.waiting.put_when_room`, for a task. A put that is cancelled wakes another putter, too."""
+    for left in takers.rounds(timeout):
+        signal, woken = TaskSignal(), False
+        putter = Putter(signal.set, needs)
+        takers.state.expect_room(putter)
+        try:
+            woken = not takers.may_put(needs) and await signal.wait(left)
+        finally:
+            if not woken:
+                takers.state.forget_putter(putter)
+        if not woken and not takers.may_put(needs):
+            break
+        try:
+            return await put()
+        except QueueFull as error:
+            full = error
+        except BaseException:
+            takers.state.wake_putters()
+            raise
+    raise full
 
 
 class TaskWaiter:

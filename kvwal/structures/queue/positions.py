@@ -8,6 +8,7 @@ empty and after a restart. The number fits a signed integer of 64 bits until the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 from kvwal.errors import ConfigError
@@ -25,6 +26,9 @@ LAST_POSITION = (1 << _BITS) - 1
 """The greatest position."""
 _EIGHT_BYTES = 1 << 56
 _OF_ITEMS = ":int"
+_OF_DELIVERIES, _OF_OPTIONS = ":_delivery", ":_options"
+OPTIONS_KEY = b"options"
+"""The key of the only entry of a queue's options."""
 _BEHIND = chr(ord(":") + 1)
 """The first character behind those that follow the kind in a key class: `/` and `:`."""
 Range: TypeAlias = tuple[tuple[str, bytes], tuple[str, bytes]]
@@ -51,16 +55,55 @@ def is_item(key_class: str) -> bool:
     return key_class.endswith(_OF_ITEMS)
 
 
+def delivery_class(structure: str) -> str:
+    """The key class of what is known of the items' deliveries: see `kvwal.structures.queue.deliveries`."""
+    return f"{structure}{_OF_DELIVERIES}"
+
+
+def is_delivery(key_class: str) -> bool:
+    """Whether entries of this class, of a queue, say something of the deliveries of its items."""
+    return key_class.endswith(_OF_DELIVERIES)
+
+
+def options_class(structure: str) -> str:
+    """The key class of the options of a queue."""
+    return f"{structure}{_OF_OPTIONS}"
+
+
+def is_options(key_class: str) -> bool:
+    """Whether entries of this class, of a queue, are its options."""
+    return key_class.endswith(_OF_OPTIONS)
+
+
+def of_items(structure: str) -> Callable[[str], bool]:
+    """Whether entries of a class are the items of this queue, as `Watch` asks it."""
+    of_queue = item_class(structure)
+    return lambda key_class: key_class == of_queue
+
+
 def is_of_queue(key_class: str) -> bool:
     """Whether entries of this class are items of any queue."""
-    return kind_of(structure_of(key_class)) == KIND and is_item(key_class)
+    return is_of_any_queue(key_class) and is_item(key_class)
+
+
+def is_of_any_queue(key_class: str) -> bool:
+    """Whether entries of this class are of a queue: items, and what is known of them and of the queue."""
+    return kind_of(structure_of(key_class)) == KIND
 
 
 def range_of_items(structure: str | None = None) -> Range:
     """The range that has the items of a queue; without `structure` those of all queues, and entries of other structures."""
-    if structure is None:
-        return (KIND, b""), (KIND + _BEHIND, b"")
-    return (item_class(structure), b""), (item_class(structure) + "\0", b"")
+    return range_of_queue() if structure is None else range_of(item_class(structure))
+
+
+def range_of_queue(structure: str | None = None) -> Range:
+    """The range that has the entries of a queue; without `structure` those of all queues, and entries of other structures."""
+    return ((KIND, b""), (KIND + _BEHIND, b"")) if structure is None else ((structure, b""), (structure + _BEHIND, b""))
+
+
+def range_of(key_class: str) -> Range:
+    """The range of the entries of a class."""
+    return (key_class, b""), (key_class + "\0", b"")
 
 
 def checked_priority(priority: int) -> int:

@@ -2,34 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from typing import Any, NamedTuple
 
+from msgspec import UNSET
+
 from kvwal.codecs import Codecs
 from kvwal.entry import DataEntry, Entry
+from kvwal.errors import QueueFull
 from kvwal.hlc import to_timestamp
 from kvwal.log.waiter import Waiter
 from kvwal.structures.business import LocalBusiness
 from kvwal.structures.handle import Handle
+from kvwal.structures.queue.capacity import room_of
 from kvwal.structures.queue.changes import MOST_TAKEN, QueueChanges
-from kvwal.structures.queue.positions import is_item, key_of, position_of, priority_of
+from kvwal.structures.queue.deliveries import Delivery, delivery_of
+from kvwal.structures.queue.options import (
+    NameChange,
+    NumberChange,
+    QueueOptions,
+    SecondsChange,
+    check_readable,
+    given_changes,
+)
+from kvwal.structures.queue.positions import is_delivery, is_item, key_of, of_items, position_of, priority_of
 from kvwal.structures.queue.state import Reservation
 from kvwal.structures.queue.transaction import QueueInTransaction
-from kvwal.structures.queue.waiting import first_of, taken_by, takers_of
+from kvwal.structures.queue.waiting import checked_timeout, first_of, put_when_room, taken_by, takers_of
 from kvwal.structures.time_to_live import TimeToLive
 from kvwal.structures.transaction import Transaction
-from kvwal.structures.watch import Watch, of_structure, parse_start
+from kvwal.structures.watch import Watch, parse_start
 
 
 class QueuedItem(NamedTuple):
-    """An item as `Queue.items` shows it. `position` orders the items of one priority, `expires` is unix ms, 0 for never."""
+    """An item as `Queue.items` shows it. `position` orders the items of one priority, `expires` is unix ms, 0 for never.
+
+    `deliveries` is how often the item was given back, as far as the options of the queue have that counted.
+    """
 
     priority: int
     position: int
     value: Any
     timestamp: int
     expires: int
+    deliveries: int = 0
 
 
 class Queue(Handle):
@@ -57,20 +74,50 @@ class Queue(Handle):
     @property
     def name(self) -> str:
         """The business, and behind a slash the structure: `work/queue`, `work/queue/todo`."""
-        return f"{self._business.name}/{self._changes.structure}"
+        return self._changes.name
 
-    def put(self, item: Any, *, priority: int = 0, ttl: TimeToLive | None = None, sync: bool = False) -> int:
-        """Put an item at the end of its priority, -16 to 15, and return the timestamp. It is gone after `ttl`, if not taken."""
-        return self.put_many([item], priority=priority, ttl=ttl, sync=sync)
+    def put(
+        self,
+        item: Any,
+        *,
+        priority: int = 0,
+        ttl: TimeToLive | None = None,
+        delay: TimeToLive | None = None,
+        timeout: float | None = None,
+        sync: bool = False,
+    ) -> int:
+        """Put an item at the end of its priority, -16 to 15, and return the timestamp. It is gone after `ttl`, if not taken, and
+        handed out after `delay` at the earliest.
+
+        If the queue is full, it waits up to `timeout` seconds for room (None: without end, 0: not at all), then `queue.Full`.
+        """
+        return self.put_many([item], priority=priority, ttl=ttl, delay=delay, timeout=timeout, sync=sync)
 
     def put_many(
-        self, items: Iterable[Any], *, priority: int = 0, ttl: TimeToLive | None = None, sync: bool = False
+        self,
+        items: Iterable[Any],
+        *,
+        priority: int = 0,
+        ttl: TimeToLive | None = None,
+        delay: TimeToLive | None = None,
+        timeout: float | None = None,
+        sync: bool = False,
     ) -> int:
-        """Put all items in one transaction, in their order, and return its timestamp."""
+        """Put all items in one transaction, in their order, and return its timestamp. Waits for room as `put`, for all of them.
+
+        `TooLarge` at once if they are more than the capacity of the queue.
+        """
+        timeout = checked_timeout(timeout)
         entries = self._changes.entries(items, priority, ttl)
-        waiter = Waiter()
-        self._business.submit(self._changes.put(entries, priority, waiter, sync=sync), waits=True)
-        waiter.result()
+        try:
+            self._put(entries, priority, delay, sync)
+        except QueueFull as full:
+
+            def again() -> None:
+                self._changes.renew(entries, ttl)
+                self._put(entries, priority, delay, sync)
+
+            put_when_room(self._takers, again, room_of(entries), timeout, full)
         return entries[0].timestamp if entries else 0
 
     def take(self, timeout: float | None = None) -> Any:
@@ -94,7 +141,7 @@ class Queue(Handle):
 
     def items(self) -> Iterator[QueuedItem]:
         """As `browse`, with what is known of each item."""
-        return shown(self._state.items(), self._business.codecs)
+        return shown(self._state.items(), self._business.codecs, self._state.delivery)
 
     def __len__(self) -> int:
         """The number of items that can be taken. An item that expired counts until it is swept."""
@@ -109,9 +156,42 @@ class Queue(Handle):
         """The number of items that transactions hold."""
         return self._state.in_flight
 
+    @property
+    def delayed(self) -> int:
+        """The number of items that are not handed out yet: they were given back, or put with a delay."""
+        return self._state.delayed
+
+    def options(self) -> QueueOptions:
+        """The options of the queue, as they are stored in the log. `NewerVersion` if this version cannot read them."""
+        return check_readable(self._state.options, self.name)
+
+    def set_options(
+        self,
+        *,
+        capacity: NumberChange = UNSET,
+        capacity_bytes: NumberChange = UNSET,
+        redelivery_delay: SecondsChange = UNSET,
+        max_deliveries: NumberChange = UNSET,
+        dead_letters: NameChange = UNSET,
+        ttl: SecondsChange = UNSET,
+    ) -> QueueOptions:
+        """Store these options, in one transaction, and return all that are set: see `QueueOptions`. None clears one.
+
+        They hold from this transaction on, for every program that opens the store. Raises `ConfigError`, and changes nothing, if
+        one has a wrong value, or if they do not go together.
+        """
+        changes = given_changes(
+            capacity=capacity, capacity_bytes=capacity_bytes, redelivery_delay=redelivery_delay,
+            max_deliveries=max_deliveries, dead_letters=dead_letters, ttl=ttl,
+        )  # fmt: skip
+        waiter = Waiter()
+        self._business.submit(self._changes.set_options(changes, waiter), waits=True)
+        waiter.result()
+        return self.options()
+
     def purge(self) -> int:
-        """Take all items that are there now away, and return how many. In transactions of 10,000."""
-        purged, left = 0, len(self)
+        """Take all items that are there now away, the delayed ones too, and return how many. In transactions of 10,000."""
+        purged, left = 0, len(self) + self.delayed
         while left > 0 and (taken := self._take(min(left, MOST_TAKEN), purges=True)):
             purged += len(taken)
             left -= len(taken)
@@ -119,7 +199,7 @@ class Queue(Handle):
 
     def move(self, to: str, most: int) -> int:
         """Move up to `most` items, the first ones, to the end of another queue of the business, in one transaction; return how
-        many. They keep their priority and their time to live.
+        many. They keep their priority and their time to live. `queue.Full` if the other queue has no room for them.
         """
         with Transaction(self._business) as t:
             target = QueueInTransaction(t.changes, Queue(self._business, to))
@@ -138,11 +218,18 @@ class Queue(Handle):
     def at(self, moment: int | date) -> list[QueuedItem]:
         """The items as they were at a moment, in order, those that were in flight among them. `moment` is that of `Map.at`."""
         past = self._business.as_of(to_timestamp(moment), self._changes.structure)
-        return list(shown(past.all_ordered(), self._business.codecs))
+        entries = list(past.all_ordered())
+        known = {entry.key: entry for entry in entries if is_delivery(entry.key_class)}
+        return list(shown(entries, self._business.codecs, lambda key: delivery_of(known.get(key))))
 
     def watch(self, after: int | date | str | None = None) -> Watch:
         """The puts and takes of the queue (a take is a delete), from now on, or after a moment: see `Map.watch`."""
-        return Watch(self._business.feed(parse_start(after)), of_structure(self._changes.structure))
+        return Watch(self._business.feed(parse_start(after)), of_items(self._changes.structure))
+
+    def _put(self, entries: list[Entry], priority: int, delay: TimeToLive | None, sync: bool) -> None:
+        waiter = Waiter()
+        self._business.submit(self._changes.put(entries, priority, waiter, delay=delay, sync=sync), waits=True)
+        waiter.result()
 
     def _taken(self, most: int, timeout: float | None) -> list[Any]:
         return self._decoded(taken_by(self._takers, lambda: self._take(most), timeout))
@@ -177,9 +264,10 @@ class QueueTransaction(Transaction, QueueInTransaction):
         QueueInTransaction.__init__(self, self.changes, target)
 
 
-def shown(entries: Iterable[Entry], codecs: Codecs) -> Iterator[QueuedItem]:
+def shown(entries: Iterable[Entry], codecs: Codecs, delivery: Callable[[bytes], Delivery]) -> Iterator[QueuedItem]:
     """Items for callers."""
     for entry in entries:
         if is_item(entry.key_class):
             value = codecs.decode(entry.value, entry.value_class)
-            yield QueuedItem(priority_of(entry.key), position_of(entry.key), value, entry.timestamp, entry.expires)
+            place = priority_of(entry.key), position_of(entry.key)
+            yield QueuedItem(*place, value, entry.timestamp, entry.expires, delivery(entry.key).deliveries)

@@ -1,10 +1,8 @@
-"""State of a queue in memory: the items that can be taken, in order, and those that were handed out (in flight).
+"""State of a queue in memory: the items that can be taken, in order, those that were handed out (in flight), and those that are
+not due yet (delayed).
 
 An item in flight is in the log as before: a crash, or a transaction that is rolled back, leaves it at its place. What is in
 flight is kept in memory only.
-
-The order of the items is made when it is asked for the first time, and kept up from then on. So while a log is recovered an item
-costs as much as an entry of a map, and the order of a million items is made by one sort.
 """
 
 from __future__ import annotations
@@ -15,23 +13,31 @@ from itertools import islice
 from typing import Any
 from weakref import ref
 
-from sortedcontainers import SortedDict, SortedList
+from sortedcontainers import SortedDict
 
 from kvwal.entry import Entry, is_live
 from kvwal.structures.guards import Guards
-from kvwal.structures.queue.positions import is_item, key_of, position_of, priority_of
+from kvwal.structures.queue.capacity import Putter, Putters, Room
+from kvwal.structures.queue.deliveries import Delivery, delivery_of
+from kvwal.structures.queue.options import NO_OPTIONS, options_of
+from kvwal.structures.queue.ordered import OrderedItems
+from kvwal.structures.queue.positions import is_delivery, is_item, is_options, key_of, position_of, priority_of
 
 _AT_ONCE = 500
 """Items that a reader copies while it holds the lock of the business."""
 
 
 class Reservation:
-    """Items that one taker was handed out. Once it is `over`, it is handed out nothing more: its taker does not wait any more."""
+    """Items that one taker was handed out, and what is known of their deliveries.
 
-    __slots__ = ("entries", "over")
+    Once it is `over`, it is handed out nothing more: its taker does not wait any more.
+    """
+
+    __slots__ = ("deliveries", "entries", "over")
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
+        self.deliveries: list[Entry] = []
         self.over = False
 
 
@@ -44,23 +50,34 @@ class QueueState:
     def __init__(self, guards: Guards) -> None:
         self._now = guards.now
         self._lock = guards.lock
-        self._ready: dict[bytes, Entry] = {}
-        self._order: SortedList | None = None
+        self._ready = OrderedItems()
         self._in_flight: dict[bytes, Entry] = {}
+        self._delayed: dict[bytes, Entry] = {}
+        self._due: SortedDict = SortedDict()  # the moments and keys of the delayed items
+        self._deliveries: dict[bytes, Entry] = {}
         self._others: dict[tuple[str, bytes], Entry] = {}
-        self._expiring: SortedDict = SortedDict()
+        self._expiring: SortedDict = SortedDict()  # without the items in flight: they stay until their block ends
+        self._expired_ms = 0
         self._bytes = 0
         self._takers: deque[Callable[[], None]] = deque()
+        self._putters = Putters()
+        self.options = NO_OPTIONS
         self.takers: ref[Any] | None = None  # see `kvwal.structures.queue.waiting.takers_of`
 
     def lookup(self, key_class: str, key: bytes) -> Entry | None:
-        """See `StructureState.lookup`. An item in flight is found."""
-        entry = self._ready.get(key) or self._in_flight.get(key) or self._others.get((key_class, key))
+        """See `StructureState.lookup`. An item in flight is found, and a delayed one."""
+        if is_item(key_class):
+            entry = self._ready.get(key) or self._in_flight.get(key) or self._delayed.get(key)
+        elif is_delivery(key_class):
+            entry = self._deliveries.get(key)
+        else:
+            entry = self._others.get((key_class, key))
         return entry if entry is not None and entry.key_class == key_class and is_live(entry, self._now()) else None
 
     def apply(self, entries: list[Entry]) -> None:
         """See `StructureState.apply`."""
-        ready, in_flight, order, of_items, size = self._ready, self._in_flight, self._order, "", 0
+        ready, in_flight, delayed, of_items = self._ready, self._in_flight, self._delayed, ""
+        deliveries = self._deliveries
         for entry in entries:
             if entry.key_class != of_items:
                 if not is_item(entry.key_class):
@@ -68,64 +85,91 @@ class QueueState:
                     continue
                 of_items = entry.key_class
             key = entry.key
-            if key in in_flight or key in ready:
+            if key in in_flight or key in ready or key in delayed:
                 self._drop(key)
             if not entry.deleted:
                 ready[key] = entry
-                size += len(entry.value)
-                if order is not None:
-                    order.add(key)
+                self._bytes += len(entry.value)
                 if entry.expires:
                     self._expiring[entry.expires, key] = entry
-        self._bytes += size
+                if key in deliveries:
+                    self._delay(key)
 
     def clear(self) -> None:
         """See `StructureState.clear`."""
         self._ready.clear()
-        self._order = None
         self._in_flight.clear()
+        self._delayed.clear()
+        self._due.clear()
+        self._deliveries.clear()
         self._others.clear()
         self._expiring.clear()
         self._bytes = 0
+        self.options = NO_OPTIONS
 
     def drop_until(self, timestamp: int) -> None:
         """See `StructureState.drop_until`."""
-        for table in (self._ready, self._in_flight):
+        for table in (self._ready, self._in_flight, self._delayed):
             for key in [key for key, entry in table.items() if entry.timestamp <= timestamp]:
                 self._drop(key)
-        self._others = {known: entry for known, entry in self._others.items() if entry.timestamp > timestamp}
+        self._deliveries = {key: entry for key, entry in self._deliveries.items() if entry.timestamp > timestamp}
+        for ended in [entry for entry in self._others.values() if entry.timestamp <= timestamp]:
+            self._apply_other(Entry(ended.key, ended.key_class, b"", "", True, 0))
 
     def drop_expired(self, most: int) -> int:
-        """See `StructureState.drop_expired`."""
-        now, last = self._now(), 0
-        while most and self._expiring:
+        """See `StructureState.drop_expired`. It wakes putters that have room then."""
+        now, dropped = self._now(), 0
+        while dropped < most and self._expiring:
             (expires, key), _ = self._expiring.peekitem(0)
             if expires > now:
                 break
             self._drop(key)
-            last, most = expires, most - 1
+            self._expired_ms = max(self._expired_ms, expires)
+            dropped += 1
+        if dropped and self._putters:
+            for putter in self._putters.next(self._room(), self.options):
+                putter.wake()
+        last, self._expired_ms = self._expired_ms, 0
         return last
+
+    def free_expired(self) -> None:
+        """Drop what has expired now. The next `drop_expired` tells of it."""
+        with self._lock:
+            latest = 0
+            while last := self.drop_expired(_AT_ONCE):
+                latest = max(latest, last)
+            self._expired_ms = latest
 
     def holds_nothing(self) -> bool:
         """See `StructureState.holds_nothing`."""
-        return not (self._ready or self._in_flight or self._others)
+        return not (self._ready or self._in_flight or self._delayed or self._others)
 
-    def hand_out(self, most: int, held: Reservation) -> list[Entry]:
-        """Hand out up to `most` items, the first ones: they are in flight until they are deleted, or given back."""
+    def hand_out(self, most: int, held: Reservation, *, delayed: bool = False) -> list[Entry]:
+        """Hand out up to `most` items, the first ones: they are in flight until they are deleted, or given back.
+
+        With `delayed` also those that are not due yet, after the others: a purge wants those, too.
+        """
         taken: list[Entry] = []
         with self._lock:
             if held.over:
                 return []
             now = self._now()
-            order = self._ordered()
-            while len(taken) < most and order:
-                key = order.pop(0)
-                entry = self._in_flight[key] = self._ready.pop(key)
+            self._end_delays(now)
+            while len(taken) < most and (self._ready or (delayed and self._due)):
+                if not self._ready:
+                    self._end_first_delay()
+                key, entry = self._ready.pop_first()
+                self._in_flight[key] = entry
                 if is_live(entry, now):
                     taken.append(entry)
+                    if entry.expires:
+                        self._expiring.pop((entry.expires, key), None)
                 else:
+                    self._expired_ms = max(self._expired_ms, entry.expires)
                     self._drop(key)
             held.entries += taken
+            if self._deliveries:
+                held.deliveries += [known for entry in taken if (known := self._deliveries.get(entry.key)) is not None]
         return taken
 
     def give_back(self, held: Reservation) -> None:
@@ -135,9 +179,11 @@ class QueueState:
             for entry in held.entries:
                 if self._in_flight.pop(entry.key, None) is not None:
                     self._ready[entry.key] = entry
-                    if self._order is not None:
-                        self._order.add(entry.key)
-            held.entries = []
+                    if entry.expires:
+                        self._expiring[entry.expires, entry.key] = entry
+                    if entry.key in self._deliveries:
+                        self._delay(entry.key)
+            held.entries, held.deliveries = [], []
         self.wake_takers()
 
     def items(self) -> Iterator[Entry]:
@@ -145,9 +191,10 @@ class QueueState:
         meanwhile may be there or not.
         """
         after: bytes | None = None
+        self.count()
         while True:
             with self._lock:
-                keys = list(islice(self._ordered().irange(after, inclusive=(False, True)), _AT_ONCE))
+                keys = list(islice(self._ready.keys_after(after), _AT_ONCE))
                 found = [self._ready[key] for key in keys]
             if not found:
                 return
@@ -157,12 +204,44 @@ class QueueState:
 
     def count(self) -> int:
         """The number of items that can be taken. An item that expired counts until it is dropped."""
+        if self._due:
+            with self._lock:
+                self._end_delays(self._now())
         return len(self._ready)
 
     @property
     def in_flight(self) -> int:
         """The number of items in flight."""
         return len(self._in_flight)
+
+    @property
+    def delayed(self) -> int:
+        """The number of items that are not due yet."""
+        self.count()
+        return len(self._delayed)
+
+    @property
+    def next_due(self) -> int:
+        """When the next delayed item can be taken (unix ms); 0 if none is delayed."""
+        if not self._due:
+            return 0
+        with self._lock:
+            return self._due.peekitem(0)[0][0] if self._due else 0
+
+    @property
+    def room(self) -> Room:
+        """The items and their bytes, those in flight and the delayed ones among them. See `capacity.Content`."""
+        with self._lock:  # an item that is given back is in neither place for a moment
+            return self._room()
+
+    def value_bytes(self, key: bytes) -> int:
+        """See `capacity.Content`."""
+        entry = self._in_flight.get(key) or self._ready.get(key) or self._delayed.get(key)
+        return 0 if entry is None else len(entry.value)
+
+    def delivery(self, key: bytes) -> Delivery:
+        """What is known of the deliveries of an item."""
+        return delivery_of(self._deliveries.get(key))
 
     @property
     def size(self) -> int:
@@ -174,11 +253,10 @@ class QueueState:
         """When the oldest item that can be taken was put, as a timestamp; 0 without one. Looks at one item of each priority."""
         oldest = 0
         with self._lock:
-            order = self._ordered()
-            first = next(iter(order), None)
+            first = next(self._ready.keys_after(None), None)
             while first is not None:
                 oldest = min(oldest or position_of(first), position_of(first))
-                first = next(order.irange(key_of(priority_of(first) + 1, 0)), None)
+                first = next(self._ready.keys_from(key_of(priority_of(first) + 1, 0)), None)
         return oldest
 
     def expect(self, wake: Callable[[], None]) -> None:
@@ -198,35 +276,102 @@ class QueueState:
         """Wake as many takers as there are items: after a group was applied, and after items came back."""
         if not self._takers:
             return
+        items = self.count()
         with self._lock:
-            woken = [self._takers.popleft() for _ in range(min(len(self._ready), len(self._takers)))]
+            woken = [self._takers.popleft() for _ in range(min(items, len(self._takers)))]
         for wake in woken:
             wake()
+        if self._due and self.takers is not None and (takers := self.takers()) is not None:
+            takers.set_alarm()
+
+    @property
+    def has_takers(self) -> bool:
+        """Whether a taker waits."""
+        return bool(self._takers)
+
+    def expect_room(self, putter: Putter) -> None:
+        """Register a putter that waits. It is woken once, when it has room, or would wait in vain."""
+        with self._lock:
+            self._putters.add(putter)
+
+    def forget_putter(self, putter: Putter) -> None:
+        """Take a putter off. The next one is woken in its place, if it has room: it may have stood behind this one."""
+        with self._lock:
+            self._putters.remove(putter)
+        self.wake_putters()
+
+    def wake_putters(self) -> None:
+        """Wake the putters that have room: after a group was applied."""
+        if not self._putters:
+            return
+        with self._lock:
+            woken = self._putters.next(self._room(), self.options)
+        for putter in woken:
+            putter.wake()
 
     def wake_all(self) -> None:
-        """Wake all takers: the log takes no more writes."""
+        """Wake all takers and putters: the log takes no more writes."""
         with self._lock:
-            woken, self._takers = self._takers, deque()
+            woken, self._takers = list(self._takers), deque()
+            woken += [putter.wake for putter in self._putters.all()]
         for wake in woken:
             wake()
 
-    def _ordered(self) -> SortedList:
-        """The keys of the items that can be taken, sorted."""
-        if self._order is None:
-            self._order = SortedList(self._ready)
-        return self._order
+    def _room(self) -> Room:
+        return Room(len(self._ready) + len(self._in_flight) + len(self._delayed), self._bytes)
 
     def _drop(self, key: bytes) -> None:
-        entry = self._in_flight.pop(key, None)
-        if entry is None and (entry := self._ready.pop(key, None)) is not None and self._order is not None:
-            self._order.remove(key)
+        entry = self._in_flight.pop(key, None) or self._ready.pop(key, None) or self._undelayed(key)
         if entry is not None:
             self._bytes -= len(entry.value)
             if entry.expires:
                 self._expiring.pop((entry.expires, key), None)
+        if self._deliveries:
+            self._deliveries.pop(key, None)
+
+    def _delay(self, key: bytes) -> None:
+        """Bring an item that is not in flight where what is known of its deliveries says: it waits, or can be taken."""
+        entry = self._ready.pop(key, None) or self._undelayed(key)
+        if entry is None:
+            return
+        due = self.delivery(key).due
+        if due > self._now():
+            self._delayed[key] = entry
+            self._due[due, key] = None
+        else:
+            self._ready[key] = entry
+
+    def _undelayed(self, key: bytes) -> Entry | None:
+        """Take an item off the delayed ones, if it is one of them."""
+        entry = self._delayed.pop(key, None)
+        if entry is not None:
+            self._due.pop((self.delivery(key).due, key), None)
+        return entry
+
+    def _end_delays(self, now: int) -> None:
+        """Put delayed items that are due by `now` back at their places."""
+        while self._due and self._due.peekitem(0)[0][0] <= now:
+            self._end_first_delay()
+
+    def _end_first_delay(self) -> None:
+        (_, key), _ = self._due.popitem(0)
+        self._ready[key] = self._delayed.pop(key)
 
     def _apply_other(self, entry: Entry) -> None:
+        key_class, key = entry.key_class, entry.key
+        if is_delivery(key_class):
+            undelayed = self._undelayed(key)
+            if undelayed is not None:
+                self._ready[key] = undelayed
+            if entry.deleted:
+                self._deliveries.pop(key, None)
+            else:
+                self._deliveries[key] = entry
+                self._delay(key)
+            return
+        if is_options(key_class):
+            self.options = options_of(entry)
         if entry.deleted:
-            self._others.pop((entry.key_class, entry.key), None)
+            self._others.pop((key_class, key), None)
         else:
-            self._others[entry.key_class, entry.key] = entry
+            self._others[key_class, key] = entry

@@ -43,27 +43,37 @@ class QueuePuts:
     def __init__(self, changes: TransactionChanges) -> None:
         self._block_changes = changes
 
-    def put(self, item: Any, *, priority: int = 0, ttl: TimeToLive | None = None) -> None:
-        """Put an item, at the end of the block. A take of the same block does not get it."""
-        self.put_many([item], priority=priority, ttl=ttl)
+    def put(
+        self, item: Any, *, priority: int = 0, ttl: TimeToLive | None = None, delay: TimeToLive | None = None
+    ) -> None:
+        """Put an item, at the end of the block. A take of the same block does not get it.
 
-    def put_many(self, items: Iterable[Any], *, priority: int = 0, ttl: TimeToLive | None = None) -> None:
-        """Put items in their order, at the end of the block."""
+        The block ends with `queue.Full`, and changes nothing, if there is no room for its puts then.
+        """
+        self.put_many([item], priority=priority, ttl=ttl, delay=delay)
+
+    def put_many(
+        self,
+        items: Iterable[Any],
+        *,
+        priority: int = 0,
+        ttl: TimeToLive | None = None,
+        delay: TimeToLive | None = None,
+    ) -> None:
+        """Put items in their order, at the end of the block: see `put`."""
         block = self._block()
-        block.puts += [(priority, entry) for entry in self._queue_changes().entries(items, priority, ttl)]
+        block.put(priority, self._queue_changes().entries(items, priority, ttl), delay)
 
     def put_entries(self, entries: Iterable[Entry]) -> None:
         """Put the values of items, with their priorities and times to live, at the end of the block."""
         block, key_class = self._block(), self._queue_changes().key_class
-        block.puts += [
-            (priority_of(e.key), make_entry(e.key, key_class, e.value, e.value_class, False, 0, e.expires))
-            for e in entries
-        ]
+        for e in entries:
+            block.put(priority_of(e.key), [make_entry(e.key, key_class, e.value, e.value_class, False, 0, e.expires)])
 
     def _block(self) -> QueueBlock:
         self._block_changes.check_open()
         changes = self._queue_changes()
-        return self._block_changes.decided(changes.structure, lambda: QueueBlock(changes.state))
+        return self._block_changes.decided(changes.structure, lambda: QueueBlock(changes))
 
     def _queue_changes(self) -> QueueChanges:
         raise NotImplementedError

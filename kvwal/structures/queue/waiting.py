@@ -1,15 +1,19 @@
-"""The wait of a taker for an item: it is woken when there may be one for it, and when the log takes no more writes."""
+"""The waits of takers for items, and of putters for room: they are woken when there may be some, and when the log takes no more
+writes.
+"""
 
 from __future__ import annotations
 
 import queue
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, TypeVar
 from weakref import ref
 
-from kvwal.errors import ConfigError
+from kvwal.errors import ConfigError, QueueFull
 from kvwal.ports.locks import Signal
 from kvwal.structures.business import LocalBusiness
+from kvwal.structures.queue.capacity import Putter, Room
 from kvwal.structures.queue.state import QueueState
 
 T = TypeVar("T")
@@ -24,12 +28,34 @@ class TakersOfLog:
     def __init__(self, business: LocalBusiness, state: QueueState) -> None:
         self.state = state
         self._business = business
+        self._alarm_ms = 0
         business.subscribe(self._wake)
 
     @property
     def may_take(self) -> bool:
         """Whether a take may find an item, or is refused. A taker that asks after `expect` misses no item and no end."""
         return self.state.count() > 0 or self._business.refuses_writes
+
+    def may_put(self, needs: Room) -> bool:
+        """Whether a put may have room, or is refused. A putter that asks after `expect_room` misses no room and no end."""
+        state = self.state
+        if self._business.refuses_writes or not needs.within(state.options):
+            return True
+        return state.room.plus(needs).within(state.options)
+
+    def set_alarm(self) -> None:
+        """Wake takers when the next delayed item is due, if one is delayed and a taker waits."""
+        state = self.state
+        due = state.next_due if state.has_takers else 0
+        if due and (not self._alarm_ms or due < self._alarm_ms):
+            self._alarm_ms = due
+            seconds = max(1, due - self._business.now_ms()) / 1000
+            self._business.call_after(seconds, partial(_ring, ref(self)))
+
+    def ring(self) -> None:
+        """The alarm: an item may be due."""
+        self._alarm_ms = 0
+        self.state.wake_takers()
 
     def rounds(self, timeout: float | None) -> Iterator[float | None]:
         """The seconds that are left, before each wait of a taker that waits at most `timeout` seconds (None: without end)."""
@@ -44,6 +70,13 @@ class TakersOfLog:
             self.state.wake_all()
         else:
             self.state.wake_takers()
+            self.state.wake_putters()
+
+
+def _ring(takers: ref[TakersOfLog]) -> None:
+    """An alarm does not keep the takers of a queue alive."""
+    if (living := takers()) is not None:
+        living.ring()
 
 
 def takers_of(business: LocalBusiness, state: QueueState) -> TakersOfLog:
@@ -66,6 +99,7 @@ def taken_by(takers: TakersOfLog, take: Callable[[], list[T]], timeout: float | 
     for left in takers.rounds(timeout):
         signal, woken = Signal(), False
         takers.state.expect(signal.set)
+        takers.set_alarm()
         try:
             if takers.may_take and (items := take()):
                 return items
@@ -74,6 +108,31 @@ def taken_by(takers: TakersOfLog, take: Callable[[], list[T]], timeout: float | 
             if not woken:
                 takers.state.forget(signal.set)
     return take() if takers.may_take else []
+
+
+def put_when_room(takers: TakersOfLog, put: Callable[[], T], needs: Room, timeout: float | None, full: QueueFull) -> T:
+    """What `put` returns, once the queue has room. `put` was refused with `full`. Waits at most `timeout` seconds (None: without
+    end), then `full` or a later refusal.
+    """
+    for left in takers.rounds(timeout):
+        signal, woken = Signal(), False
+        putter = Putter(signal.set, needs)
+        takers.state.expect_room(putter)
+        try:
+            woken = not takers.may_put(needs) and signal.wait(left)
+        finally:
+            if not woken:
+                takers.state.forget_putter(putter)
+        if not woken and not takers.may_put(needs):
+            break
+        try:
+            return put()
+        except QueueFull as error:
+            full = error
+        except BaseException:
+            takers.state.wake_putters()
+            raise
+    raise full
 
 
 def checked_timeout(timeout: Any) -> float | None:

@@ -1,8 +1,9 @@
 """A program that a test kills: numbers go into a queue in their order, and from there into another one, with a count of them.
 
-    python -m tests.support.programs.worklist ROOT SEED
+    python -m tests.support.programs.worklist ROOT SEED [DELIVERIES]
 
-A line on standard output says what is acknowledged: how many numbers were put, and how many were moved.
+A line on standard output says what is acknowledged: how many numbers were put, and how many were moved. With DELIVERIES, numbers
+that were given back so often are dead letters: they are moved no more.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Worklist:
         self._work = work
         self._chance = random.Random(seed)
         self._telling = threading.Lock()
-        self.put = len(work.queue("todo")) + len(work.queue("done"))
+        self.put = sum(len(work.queue(name)) for name in ("todo", "done", "dead"))
         self.moved = len(work.queue("done"))
 
     def puts(self) -> None:
@@ -47,7 +48,8 @@ class Worklist:
                 t.map("state")["moved"] = self.moved + len(taken)
             self.moved += len(taken)
             if self._chance.random() < 0.3:
-                self._fails(todo)
+                for _ in range(self._chance.randrange(1, 3)):
+                    self._fails(todo)
             self._tell()
 
     def _fails(self, todo: kvwal.Queue) -> None:
@@ -65,6 +67,9 @@ class Worklist:
 
 if __name__ == "__main__":
     with kvwal.open(sys.argv[1], settings=SETTINGS) as store:
+        if deliveries := [int(typed) for typed in sys.argv[3:]]:
+            todo = store.business("work").queue("todo")
+            todo.set_options(capacity=2_000, max_deliveries=deliveries[0], dead_letters="dead")
         worklist = Worklist(store.business("work"), int(sys.argv[2]))
         threading.Thread(target=worklist.puts, daemon=True).start()
         worklist.moves()

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from kvwal.store.aio.queue import Queue as AioQueue
 from kvwal.structures.queue.queue import Queue
+from kvwal.structures.queue.state import QueueState
 
 PLAIN = {"name", "timestamp", "__setitem__", "__delitem__"}
 OF_BLOCK = {"put", "put_many", "__setitem__"}
@@ -69,9 +70,21 @@ async def content(q: Any) -> list[Any]:
 
 async def waits(q: Any, takers: int) -> None:
     """Return when so many takers wait for an item of the queue."""
+    state = await _state_of(q)
+    while len(state._takers) < takers:
+        await asyncio.sleep(0)
+
+
+async def putters(q: Any, number: int) -> None:
+    """Return when so many putters wait for room in the queue."""
+    state = await _state_of(q)
+    while len(state._putters) < number:
+        await asyncio.sleep(0)
+
+
+async def _state_of(q: Any) -> QueueState:
     of = q._of if isinstance(q, OnThreads) else q
     if isinstance(of, AioQueue):
         of = await of._reading()
     assert isinstance(of, Queue)
-    while len(of._state._takers) < takers:
-        await asyncio.sleep(0)
+    return of._state

@@ -246,12 +246,18 @@ def test_a_take_of_a_block_that_is_refused_leaves_its_items_though_the_block_goe
 
 @pytest.mark.usefixtures("stepping")
 @settings(max_examples=60, deadline=None)
-@given(script=st.lists(st.tuples(st.sampled_from("tmbpxx"), st.integers(0, 6)), max_size=40))
+@given(
+    script=st.lists(st.tuples(st.sampled_from("tmbpxx"), st.integers(0, 6)), max_size=40),
+    deliveries=st.sampled_from([None, 1, 2]),
+)
 def test_any_takes_and_cancellations_lose_and_repeat_nothing(
-    tmp_path_factory: pytest.TempPathFactory, script: list[tuple[str, int]]
+    tmp_path_factory: pytest.TempPathFactory, script: list[tuple[str, int]], deliveries: int | None
 ) -> None:
-    """Letters: take, take many, a block, put, cancel; after each as many steps as its number says."""
+    """Letters: take, take many, a block, put, cancel; after each as many steps as its number says. Items that were given back so
+    often are dead letters.
+    """
     got: list[int] = []
+    dead: list[int] = []
     tasks: list[asyncio.Task[None]] = []
 
     async def receive(q: Queue, letter: str, number: int) -> None:
@@ -274,6 +280,8 @@ def test_any_takes_and_cancellations_lose_and_repeat_nothing(
 
     async def test(q: Queue) -> None:
         numbers = count()
+        if deliveries is not None:
+            await q.set_options(max_deliveries=deliveries, dead_letters="dead")
         for letter, number in script:
             if letter == "p":
                 await q.put_many([next(numbers) for _ in range(number)])
@@ -287,9 +295,10 @@ def test_any_takes_and_cancellations_lose_and_repeat_nothing(
         await asyncio.gather(*tasks, return_exceptions=True)
         left = await content(q)
         assert left == sorted(left)
-        assert sorted(got + left) == list(range(next(numbers)))
+        dead.extend(await content(Queue(q._store, "work", "dead")))  # type: ignore[attr-defined]
+        assert sorted(got + left + dead) == list(range(next(numbers)))
         assert await q.in_flight() == 0
 
     root = tmp_path_factory.mktemp("any")
     run(root, test)
-    assert sorted(got + on_disk(root)) == list(range(sum(number for letter, number in script if letter == "p")))
+    assert sorted(got + dead + on_disk(root)) == list(range(sum(number for letter, number in script if letter == "p")))

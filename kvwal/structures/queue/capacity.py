@@ -1,0 +1,165 @@
+"""Capacity of a queue: whether a transaction has room in it, decided in the order of the log, and putters that wait. No I/O."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import NamedTuple, Protocol
+
+from kvwal.counted import counted
+from kvwal.entry import Entry
+from kvwal.errors import QueueFull, TooLarge
+from kvwal.log.submission import GroupView
+from kvwal.structures.queue.options import QueueOptions
+from kvwal.structures.queue.positions import item_class
+
+_BEYOND = "Put fewer at once, or set a larger capacity."
+
+
+class Room(NamedTuple):
+    """Items, and the bytes of their encoded values."""
+
+    items: int
+    size: int
+
+    def plus(self, other: Room) -> Room:
+        """Both together."""
+        return Room(self.items + other.items, self.size + other.size)
+
+    def within(self, options: QueueOptions) -> bool:
+        """Whether a queue of this capacity can hold so much."""
+        return (options.capacity is None or self.items <= options.capacity) and (
+            options.capacity_bytes is None or self.size <= options.capacity_bytes
+        )
+
+
+def room_of(entries: Iterable[Entry]) -> Room:
+    """The room that these items take."""
+    sizes = [len(entry.value) for entry in entries]
+    return Room(len(sizes), sum(sizes))
+
+
+class Content(Protocol):
+    """What a queue holds, those in flight and the delayed ones among it."""
+
+    @property
+    def room(self) -> Room:
+        """The room that all items take."""
+        ...
+
+    def value_bytes(self, key: bytes) -> int:
+        """The bytes of the value of an item; 0 if there is none."""
+        ...
+
+    def free_expired(self) -> None:
+        """Drop the items that have expired."""
+        ...
+
+
+class _Changed:
+    """How much the transactions before one, in its group, add to a queue. Kept in the notes of the group."""
+
+    def __init__(self) -> None:
+        self.room = Room(0, 0)
+        self.seen = 0
+
+
+def check_room(
+    name: str, structure: str, options: QueueOptions, group: GroupView, content: Content, puts: Room, takes: Room
+) -> None:
+    """Raise `QueueFull` if a transaction with these puts and takes has no room in the queue now, and `TooLarge` if it never has.
+
+    A transaction that adds nothing always has room: a capacity may be set below what a queue holds.
+    """
+    more = Room(puts.items - takes.items, puts.size - takes.size)
+    if not more.within(options):
+        raise TooLarge(
+            f"{name}: {counted(more.items, 'item')} of {counted(more.size, 'byte')} are more than its capacity of"
+            f" {_capacity(options)}; nothing was put.",
+            hint=_BEYOND,
+        )
+    if _has_room(structure, options, group, content, more):
+        return
+    content.free_expired()
+    if not _has_room(structure, options, group, content, more):
+        raise QueueFull(
+            f"{name} is full: its capacity is {_capacity(options)}; nothing was put.",
+            hint="Take items, or set a larger capacity.",
+        )
+
+
+def _has_room(structure: str, options: QueueOptions, group: GroupView, content: Content, more: Room) -> bool:
+    there = content.room.plus(_changed(structure, group, content))
+    after = there.plus(more)
+    # What the transaction does not make larger is no reason against it.
+    return Room(after.items if more.items > 0 else 0, after.size if more.size > 0 else 0).within(options)
+
+
+def _changed(structure: str, group: GroupView, content: Content) -> Room:
+    noted: _Changed = group.notes.setdefault(structure, _Changed())
+    items, size = noted.room
+    of_items = item_class(structure)
+    for entries in group.added[noted.seen :]:
+        for entry in entries:
+            if entry.key_class == of_items:
+                items += -1 if entry.deleted else 1
+                size += -content.value_bytes(entry.key) if entry.deleted else len(entry.value)
+    noted.room, noted.seen = Room(items, size), len(group.added)
+    return noted.room
+
+
+def _capacity(options: QueueOptions) -> str:
+    parts = []
+    if options.capacity is not None:
+        parts.append(counted(options.capacity, "item"))
+    if options.capacity_bytes is not None:
+        parts.append(counted(options.capacity_bytes, "byte"))
+    return " and ".join(parts)
+
+
+class Putter(NamedTuple):
+    """A putter that waits: `wake`, which does not wait and raises nothing, and the room that it needs."""
+
+    wake: Callable[[], None]
+    needs: Room
+
+
+class Putters:
+    """The putters of one queue that wait for room, the first one first. Its methods are called with the queue's lock held."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Putter] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, putter: Putter) -> None:
+        """A putter begins to wait."""
+        self._waiting.append(putter)
+
+    def remove(self, putter: Putter) -> None:
+        """A putter ends its wait by itself. It may have been woken before."""
+        with suppress(ValueError):
+            self._waiting.remove(putter)
+
+    def next(self, there: Room, options: QueueOptions) -> list[Putter]:
+        """The putters to wake, where the queue holds so much: those that have room, one after the other, and those that would
+        wait in vain, because they need more than the capacity.
+        """
+        woken: list[Putter] = []
+        while self._waiting:
+            needs = self._waiting[0].needs
+            if not needs.within(options):
+                woken.append(self._waiting.popleft())
+                continue
+            there = there.plus(needs)
+            if not there.within(options):
+                break
+            woken.append(self._waiting.popleft())
+        return woken
+
+    def all(self) -> list[Putter]:
+        """All putters: none waits any more."""
+        woken, self._waiting = list(self._waiting), deque()
+        return woken

@@ -1,0 +1,60 @@
+"""Items by their keys, in order. The order is made when it is asked for the first time, and kept up from then on.
+
+So while a log is recovered an item costs as much as an entry of a map, and the order of a million items is made by one sort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sortedcontainers import SortedList
+
+from kvwal.entry import Entry
+
+
+class OrderedItems(dict[bytes, Entry]):
+    """A dict of items that can be taken from its beginning, and read from any key on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._order: SortedList | None = None
+
+    def __setitem__(self, key: bytes, entry: Entry) -> None:
+        if self._order is not None and key not in self:
+            self._order.add(key)
+        super().__setitem__(key, entry)
+
+    def pop(self, key: bytes, default: Any = None) -> Any:
+        """Remove an item and return it; `default` if it is not there."""
+        entry = super().pop(key, None)
+        if entry is None:
+            return default
+        if self._order is not None:
+            self._order.remove(key)
+        return entry
+
+    def pop_first(self) -> tuple[bytes, Entry]:
+        """Remove the first item and return it with its key."""
+        key: bytes = self._ordered().pop(0)
+        return key, super().pop(key)
+
+    def clear(self) -> None:
+        """Remove all items."""
+        super().clear()
+        self._order = None
+
+    def keys_after(self, key: bytes | None) -> Iterator[bytes]:
+        """The keys behind `key` (None: all keys), in order."""
+        keys: Iterator[bytes] = self._ordered().irange(key, inclusive=(False, True))
+        return keys
+
+    def keys_from(self, key: bytes) -> Iterator[bytes]:
+        """The keys from `key` on, in order."""
+        keys: Iterator[bytes] = self._ordered().irange(key)
+        return keys
+
+    def _ordered(self) -> SortedList:
+        if self._order is None:
+            self._order = SortedList(self)
+        return self._order
