@@ -77,6 +77,7 @@ GROUPS = [
             "kvwal.cli.queue.reads:queue_browse",
             "kvwal.cli.queue.changes:queue_move",
             "kvwal.cli.queue.changes:queue_purge",
+            "kvwal.cli.queue.options:queue_options",
             "kvwal.cli.queue.reads:queue_stats",
         ],
     ),

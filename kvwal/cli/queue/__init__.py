@@ -1,1 +1,1 @@
-"""The commands of `kvwal queue`: list, put, take, browse, move, purge, stats."""
+"""The commands of `kvwal queue`: list, put, take, browse, move, purge, options, stats."""

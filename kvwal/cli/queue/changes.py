@@ -14,7 +14,7 @@ from kvwal.cli.queue.selection import QueueArgument, QueueName, QueueStore, comp
 from kvwal.cli.transfer.standard_input import STANDARD_INPUT, standard_input
 from kvwal.cli.transfer.values import parsed_value
 from kvwal.counted import counted
-from kvwal.errors import ConfigError
+from kvwal.errors import ConfigError, QueueFull, TooLarge
 from kvwal.structures.queue.positions import HIGHEST, LOWEST
 from kvwal.structures.queue.queue import Queue
 
@@ -62,7 +62,8 @@ def queue_put(
 ) -> None:
     """Put items at the end of a queue, and print how many once they are durable.
 
-    The VALUEs are put in one transaction, and the lines of standard input in transactions of some hundred.
+    The VALUEs are put in one transaction, and the lines of standard input in transactions of some hundred. A put beyond the
+    capacity of the queue is refused with exit code 3.
     """
     lines = standard_input("the items") if values == [STANDARD_INPUT] else None
     if lines is None and STANDARD_INPUT in values:
@@ -75,7 +76,7 @@ def queue_put(
         if lines is not None:
             put = put_lines(target, lines, priority, ttl)
         else:
-            target.put_many(items, priority=priority, ttl=ttl)
+            target.put_many(items, priority=priority, ttl=ttl, timeout=0)
             put = len(items)
     sentence = f"{queue}: {counted(put, 'item was put', 'items were put')}."
     show.answer({"queue": str(queue), "put": put}, sentence, json)
@@ -134,10 +135,22 @@ def queue_move(
 
 
 def move_items(queue: Queue, to: str, most: int | None) -> int:
-    """Move up to `most` of the items that are there now, and return how many."""
+    """Move up to `most` of the items that are there now, and return how many. A transaction has fewer if there is less room."""
     left = len(queue) if most is None else min(most, len(queue))
-    moved = 0
-    while left > 0 and (done := queue.move(to, min(left, MOVED_AT_ONCE))):
+    moved, at_once = 0, MOVED_AT_ONCE
+    while left > 0:
+        try:
+            done = queue.move(to, min(left, at_once))
+        except (TooLarge, QueueFull) as error:
+            if at_once == 1 and isinstance(error, QueueFull):
+                account = counted(moved, "item was moved", "items were moved")
+                raise QueueFull(f"{account}, and no more: {error.what}", hint=error.hint) from error
+            if at_once == 1:
+                raise
+            at_once = max(1, min(left, at_once) // 2)
+            continue
+        if not done:
+            break
         moved, left = moved + done, left - done
     return moved
 

@@ -10,6 +10,7 @@ from kvwal.entry import TIMESTAMP_SHIFT, DataEntry
 from kvwal.hlc import to_text
 from kvwal.ports.clock import SYSTEM
 from kvwal.scrub.units import age
+from kvwal.structures.queue.deliveries import NOT_DELIVERED, Delivery
 from kvwal.structures.queue.figures import QueueFigures
 from kvwal.structures.queue.positions import position_of, priority_of
 
@@ -22,8 +23,11 @@ def value_of(data: bytes, class_name: str) -> Any:
     return value
 
 
-def as_json(item: DataEntry) -> dict[str, Any]:
-    """Fields of an item, for a program. Timestamp and position are strings: they are too large for JSON's numbers."""
+def as_json(item: DataEntry, known: Delivery = NOT_DELIVERED) -> dict[str, Any]:
+    """Fields of an item, for a program. Timestamp and position are strings: they are too large for JSON's numbers.
+
+    `known` is what is known of its deliveries.
+    """
     value = decoded(item.value, item.value_class)
     fields: dict[str, Any] = {
         "priority": priority_of(item.key),
@@ -33,6 +37,10 @@ def as_json(item: DataEntry) -> dict[str, Any]:
     }
     if item.expires:
         fields["expires"] = to_text(item.expires << TIMESTAMP_SHIFT)
+    if known.deliveries:
+        fields["deliveries"] = known.deliveries
+    if known.due:
+        fields["due"] = to_text(known.due << TIMESTAMP_SHIFT)
     if isinstance(value, bytes):
         return fields | {"value_encoding": "base64", "value": base64.b64encode(value).decode()}
     return fields | {"value": value}

@@ -39,10 +39,12 @@ def put_lines(queue: Queue, lines: Iterable[bytes], priority: int, ttl: float | 
     try:
         for batch in batches(lines):
             following = batch.first
-            queue.put_many(batch.items, priority=priority, ttl=ttl)
+            queue.put_many(batch.items, priority=priority, ttl=ttl, timeout=0)
             put, following = put + len(batch.items), batch.last + 1
     except KvwalError as error:
-        what = error.what.replace("; nothing was written", "")  # that was said of one transaction
+        what = error.what.replace("; nothing was written", "").replace(
+            "; nothing was put", ""
+        )  # that is of one transaction
         doubt = " or its outcome is not known" if isinstance(error, CommitUnknown) else ""
         account = f"{_put(put)}; line {following:,} is the first that was not{doubt}"
         raise PutStopped(f"{NAME}: {account}: {what}", error.kind, error.hint) from error

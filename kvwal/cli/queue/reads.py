@@ -20,7 +20,10 @@ from kvwal.errors import KvwalError
 from kvwal.hlc import to_text
 from kvwal.key_class import structure_of
 from kvwal.log.files.names import log_folder
+from kvwal.ports.clock import SYSTEM
+from kvwal.store.read_only import ReadOnlyBusiness
 from kvwal.store.sync import ReadOnlyStore
+from kvwal.structures.queue.deliveries import NOT_DELIVERED
 from kvwal.structures.queue.figures import QueueFigures, figures_of
 from kvwal.structures.queue.positions import priority_of
 
@@ -88,43 +91,65 @@ def queue_browse(
 ) -> None:
     """Print the items of a queue in the order of takes. They stay. Exit code 1 if there is none.
 
-    Items that another process has in flight are among them.
+    Items that another process has in flight are among them, and delayed ones.
     """
     form = Format.json if json else format
     with selection.files() as store:
-        items = islice(store.read_business(queue.business).queue_items(queue.structure), number)
+        business = store.read_business(queue.business)
+        items = islice(business.queue_items(queue.structure), number)
         first = next(items, None)
         if first is None:
             raise selection.nothing_in(queue)
         found = chain([first], items)
         if form is Format.json:
-            show.json_lines(map(as_json, found))
+            known = business.queue_deliveries(queue.structure)
+            show.json_lines(as_json(item, known.get(item.key, NOT_DELIVERED)) for item in found)
             return
         rows = ((priority_of(i.key), to_text(i.timestamp), label(i.value, i.value_class)) for i in found)
         show.rows(["priority", "put", "value"], rows, form)
 
 
 def queue_stats(selection: QueueStore, queue: QueueArgument, json: Json = False) -> None:
-    """Print the figures of a queue: its items, those in flight, the age of the oldest one, the bytes, the items by priority.
+    """Print the figures of a queue: its items, those in flight and delayed, the age of the oldest one, the bytes, the items by
+    priority; and, where options say so, its capacity, and the number of items in its queue of dead letters.
 
     Only the process that holds the store knows what is in flight. For others such items are in the queue.
     """
     with selection.files() as store:
-        found = figures_of(store.read_business(queue.business).queue_items(queue.structure))
+        business = store.read_business(queue.business)
+        found = figures_of(business.queue_items(queue.structure))
+        delayed = _delayed(business, queue.structure)
+        options = business.queue_options(queue.structure)
+        dead = None if options.dead_letters is None else QueueName(queue.business, options.dead_letters)
+        dead_letters = 0 if dead is None else sum(1 for _ in business.queue_items(dead.structure))
     figures: dict[str, Any] = {
         "queue": str(queue),
         "items": found.items,
         "in_flight": _in_flight(selection, queue.business),
+        "delayed": delayed,
         "oldest_seconds": oldest_seconds(found),
         "bytes": found.size,
         "by_priority": {str(priority): items for priority, items in found.by_priority.items()},
     }
+    if options.capacity is not None:
+        figures["capacity"] = options.capacity
+    if options.capacity_bytes is not None:
+        figures["capacity_bytes"] = options.capacity_bytes
+    if dead is not None:
+        figures["dead_letters"] = {str(dead): dead_letters}
     if json:
         show.json_line(figures)
     else:
         print_table(["", ""], flattened(figures))
     if not found.items:
         selection.note_nothing_in(queue)
+
+
+def _delayed(business: ReadOnlyBusiness, structure: str) -> int:
+    """The number of items that are not due yet."""
+    now_ms = SYSTEM.wall_ms()
+    due = {key for key, known in business.queue_deliveries(structure).items() if known.due > now_ms}
+    return sum(1 for item in business.queue_items(structure) if item.key in due) if due else 0
 
 
 def _in_flight(selection: QueueStore, business: str) -> int | None:

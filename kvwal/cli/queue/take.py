@@ -82,20 +82,18 @@ def print_taken(queue: Queue, most: int) -> int:
 
 
 def has_item(selection: QueueStore, queue: QueueName, until: float) -> bool:
-    """Whether the files have an item of the queue. Waits for one until then, without holding the store."""
+    """Whether the files have an item of the queue that is due. Waits for one until then, without holding the store."""
     with replace(selection, archive="none").files() as store:
         business = store.read_business(queue.business)
 
-        def is_there() -> bool:
-            return next(business.queue_items(queue.structure), None) is not None
-
-        if is_there():
+        if (due := business.queue_due(queue.structure)) == 0:
             return True
         if SYSTEM.elapsed() >= until:
             return False
         watch = Watch(business.feed(None), of_structure(queue.structure))
-        found = is_there()
-        while not found and SYSTEM.elapsed() < until:
+        due = business.queue_due(queue.structure)
+        while due != 0 and SYSTEM.elapsed() < until:
             time.sleep(FILES_SECONDS)
-            found = any(not change.deleted for change in watch.poll())
-    return found
+            if any(not change.deleted for change in watch.poll()) or (due is not None and due <= SYSTEM.wall_ms()):
+                due = business.queue_due(queue.structure)
+    return due == 0

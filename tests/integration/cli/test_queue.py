@@ -190,7 +190,7 @@ def test_a_mistyped_queue_is_told_with_those_that_hold_items(root: Path) -> None
         assert (ran.code, "has no map 'mial' (there are: mail, work)" in ran.err) == (2, True), ran
 
 
-@pytest.mark.parametrize("command", ["list", "put", "take", "browse", "move", "purge", "stats"])
+@pytest.mark.parametrize("command", ["list", "put", "take", "browse", "move", "purge", "options", "stats"])
 def test_queues_are_in_folders_only(root: Path, command: str) -> None:
     words = {"list": [], "put": ["mail", "1"], "move": ["mail", "mail/urgent"]}.get(command, ["mail"])
     for location, what in ((root / "_archive", "an archive"), ("s3://bucket/prefix", "an archive"),
@@ -215,7 +215,7 @@ def test_what_only_reads_works_while_another_process_holds_the_store(root: Path)
         assert kvwal("queue", "put", root, "mail", "1").code == 3
     [figures] = lines(kvwal("queue", "stats", root, "mail", "--json"))
     assert 0 <= figures.pop("oldest_seconds") < 300
-    assert figures == {"queue": "mail", "items": 2, "in_flight": 0, "bytes": 7, "by_priority": {"0": 2}}
+    assert figures == {"queue": "mail", "items": 2, "in_flight": 0, "delayed": 0, "bytes": 7, "by_priority": {"0": 2}}
 
 
 def test_figures_have_the_items_of_each_priority(root: Path) -> None:
@@ -223,11 +223,12 @@ def test_figures_have_the_items_of_each_priority(root: Path) -> None:
     figures = dict(line.split() for line in ran.out.splitlines())
     assert float(figures.pop("oldest_seconds")) < 300
     assert figures == {
-        "queue": "mail/urgent", "items": "2", "in_flight": "0", "bytes": "4", "by_priority.-2": "1", "by_priority.0": "1",
+        "queue": "mail/urgent", "items": "2", "in_flight": "0", "delayed": "0", "bytes": "4",
+        "by_priority.-2": "1", "by_priority.0": "1",
     }  # fmt: skip
     ran = kvwal("queue", "stats", root, "mail/none", "--json")
     assert json.loads(ran.out) == {
-        "queue": "mail/none", "items": 0, "in_flight": 0, "oldest_seconds": None, "bytes": 0, "by_priority": {},
+        "queue": "mail/none", "items": 0, "in_flight": 0, "delayed": 0, "oldest_seconds": None, "bytes": 0, "by_priority": {},
     }  # fmt: skip
     assert ran.code == 0, "what watches a queue is not ended by an empty one"
 

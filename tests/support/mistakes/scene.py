@@ -38,6 +38,7 @@ def scene() -> Iterator[Path]:
             store.queue("mail").put_many(["a letter", "a card"])
             store.business("mail").queue("urgent").put("a parcel")
             store.queue("work").put("a task")
+            store.queue("work").set_options(capacity=1)
         with kvwal.open(folder / "many", archive=None) as store:
             store.map("many").put_many({f"key-{number:06}": number for number in range(MANY)})
         for name, mode in (("empty", 0o755), ("private", 0o700), ("shared", 0o755)):
