@@ -94,19 +94,20 @@ class Queue(AsyncStructure, AsyncIterator[Any]):
 
         `TooLarge` at once if they are more than the capacity of the queue.
         """
-        timeout = checked_timeout(timeout)
-        queue = await self._reading()
+        if timeout is not None:
+            checked_timeout(timeout)
+        queue = self._queue or await self._reading()
         changes = queue._changes
         entries = changes.entries(items, priority, ttl)
         future: asyncio.Future[bool] = self._checked_loop().create_future()
         try:
-            await self._submit(changes.put(entries, priority, future, delay=delay, sync=sync), future)
+            await self._submit(changes.put(entries, priority, future, delay, sync), future)
         except QueueFull as full:
 
             async def again() -> None:
                 changes.renew(entries, ttl)
                 future: asyncio.Future[bool] = self._checked_loop().create_future()
-                await self._submit(changes.put(entries, priority, future, delay=delay, sync=sync), future)
+                await self._submit(changes.put(entries, priority, future, delay, sync), future)
 
             await put_when_room(queue._takers, again, room_of(entries), timeout, full)
         return entries[0].timestamp if entries else 0

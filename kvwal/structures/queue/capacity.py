@@ -129,37 +129,34 @@ class Putters:
     """The putters of one queue that wait for room, the first one first. Its methods are called with the queue's lock held."""
 
     def __init__(self) -> None:
-        self._waiting: deque[Putter] = deque()
-
-    def __len__(self) -> int:
-        return len(self._waiting)
+        self.waiting: deque[Putter] = deque()
 
     def add(self, putter: Putter) -> None:
         """A putter begins to wait."""
-        self._waiting.append(putter)
+        self.waiting.append(putter)
 
     def remove(self, putter: Putter) -> None:
         """A putter ends its wait by itself. It may have been woken before."""
         with suppress(ValueError):
-            self._waiting.remove(putter)
+            self.waiting.remove(putter)
 
     def next(self, there: Room, options: QueueOptions) -> list[Putter]:
         """The putters to wake, where the queue holds so much: those that have room, one after the other, and those that would
         wait in vain, because they need more than the capacity.
         """
         woken: list[Putter] = []
-        while self._waiting:
-            needs = self._waiting[0].needs
+        while self.waiting:
+            needs = self.waiting[0].needs
             if not needs.within(options):
-                woken.append(self._waiting.popleft())
+                woken.append(self.waiting.popleft())
                 continue
             there = there.plus(needs)
             if not there.within(options):
                 break
-            woken.append(self._waiting.popleft())
+            woken.append(self.waiting.popleft())
         return woken
 
     def all(self) -> list[Putter]:
         """All putters: none waits any more."""
-        woken, self._waiting = list(self._waiting), deque()
+        woken, self.waiting = list(self.waiting), deque()
         return woken

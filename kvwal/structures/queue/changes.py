@@ -90,7 +90,6 @@ class QueueChanges:
         entries: list[Entry],
         priority: int,
         future: Completion,
-        *,
         delay: TimeToLive | None = None,
         sync: bool = False,
     ) -> Submission:
@@ -118,8 +117,7 @@ class QueueChanges:
 
     def options(self, group: GroupView) -> QueueOptions:
         """The options of the queue after the transactions before one in its group."""
-        entry = group.changed(self.options_class, OPTIONS_KEY)
-        if entry is not None:
+        if group.added and (entry := group.changed(self.options_class, OPTIONS_KEY)) is not None:
             return options_of(entry)
         state: QueueState = group.state(self.structure)
         return state.options

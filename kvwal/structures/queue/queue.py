@@ -107,15 +107,21 @@ class Queue(Handle):
 
         `TooLarge` at once if they are more than the capacity of the queue.
         """
-        timeout = checked_timeout(timeout)
-        entries = self._changes.entries(items, priority, ttl)
+        if timeout is not None:
+            checked_timeout(timeout)
+        changes, business = self._changes, self._business
+        entries = changes.entries(items, priority, ttl)
+        waiter = Waiter()
         try:
-            self._put(entries, priority, delay, sync)
+            business.submit(changes.put(entries, priority, waiter, delay, sync), waits=True)
+            waiter.result()
         except QueueFull as full:
 
             def again() -> None:
-                self._changes.renew(entries, ttl)
-                self._put(entries, priority, delay, sync)
+                waiter = Waiter()
+                changes.renew(entries, ttl)
+                business.submit(changes.put(entries, priority, waiter, delay, sync), waits=True)
+                waiter.result()
 
             put_when_room(self._takers, again, room_of(entries), timeout, full)
         return entries[0].timestamp if entries else 0
@@ -225,11 +231,6 @@ class Queue(Handle):
     def watch(self, after: int | date | str | None = None) -> Watch:
         """The puts and takes of the queue (a take is a delete), from now on, or after a moment: see `Map.watch`."""
         return Watch(self._business.feed(parse_start(after)), of_items(self._changes.structure))
-
-    def _put(self, entries: list[Entry], priority: int, delay: TimeToLive | None, sync: bool) -> None:
-        waiter = Waiter()
-        self._business.submit(self._changes.put(entries, priority, waiter, delay=delay, sync=sync), waits=True)
-        waiter.result()
 
     def _taken(self, most: int, timeout: float | None) -> list[Any]:
         return self._decoded(taken_by(self._takers, lambda: self._take(most), timeout))

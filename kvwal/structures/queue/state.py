@@ -126,7 +126,7 @@ class QueueState:
             self._drop(key)
             self._expired_ms = max(self._expired_ms, expires)
             dropped += 1
-        if dropped and self._putters:
+        if dropped and self._putters.waiting:
             for putter in self._putters.next(self._room(), self.options):
                 putter.wake()
         last, self._expired_ms = self._expired_ms, 0
@@ -154,7 +154,8 @@ class QueueState:
             if held.over:
                 return []
             now = self._now()
-            self._end_delays(now)
+            if self._due:
+                self._end_delays(now)
             while len(taken) < most and (self._ready or (delayed and self._due)):
                 if not self._ready:
                     self._end_first_delay()
@@ -302,7 +303,7 @@ class QueueState:
 
     def wake_putters(self) -> None:
         """Wake the putters that have room: after a group was applied."""
-        if not self._putters:
+        if not self._putters.waiting:
             return
         with self._lock:
             woken = self._putters.next(self._room(), self.options)

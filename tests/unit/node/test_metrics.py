@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from kvwal.node.health.metrics import MOST, REST, Metrics, bounded
+from kvwal.node.health.metrics import MOST, Metrics, bounded
 from kvwal.node.health.status import NodeStatus
 from kvwal.node.lifecycle import Lifecycle, Phase
 from kvwal.ports.descriptors import Budget
+from kvwal.prometheus import REST
 
 
 def stats(size: int, **given: Any) -> dict[str, Any]:

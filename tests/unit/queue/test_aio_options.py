@@ -72,7 +72,11 @@ def test_a_put_that_is_cancelled_while_it_waits_puts_nothing_and_wakes_the_next(
         await putters(q, 1)
         first.cancel()
         await asyncio.wait([first])
-        assert (first.cancelled(), await content(q), len((await q._reading())._state._putters)) == (True, ["a"], 0)
+        assert (first.cancelled(), await content(q), len((await q._reading())._state._putters.waiting)) == (
+            True,
+            ["a"],
+            0,
+        )
         for number in count():
             first, second = asyncio.create_task(q.put("first")), asyncio.create_task(q.put("second"))
             await putters(q, 2)

@@ -43,7 +43,7 @@ def in_thread(call: Callable[[], Any], ended: list[Any]) -> threading.Thread:
 
 def putters(q: kvwal.Queue, number: int) -> None:
     """Return when so many putters wait for room."""
-    until(lambda: len(q._state._putters) == number or None)
+    until(lambda: len(q._state._putters.waiting) == number or None)
 
 
 def most_at_once(q: kvwal.Queue, start: int) -> int:
@@ -240,7 +240,7 @@ def test_a_putter_that_gives_up_wakes_the_next_one(business: Structures) -> None
     large = in_thread(lambda: q.put_many(["c", "d"], timeout=0.2), ended)
     putters(q, 1)
     small = in_thread(lambda: q.put("e"), ended)
-    until(lambda: len(q._state._putters) + len(ended) == 2 or None)
+    until(lambda: len(q._state._putters.waiting) + len(ended) == 2 or None)
     q.take()
     large.join()
     small.join()

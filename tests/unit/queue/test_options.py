@@ -14,10 +14,11 @@ import pytest
 import kvwal
 from kvwal.entry import Entry
 from kvwal.errors import ConfigError, InvalidName, NewerVersion
+from kvwal.log.submission import Submission, size_of
+from kvwal.log.waiter import Waiter
 from kvwal.structures.facade import Structures
 from kvwal.structures.queue.options import NO_OPTIONS, QueueOptions
 from kvwal.structures.queue.positions import OPTIONS_KEY, options_class
-from kvwal.structures.transaction import commit
 from tests.support.disk.faults import FakeClock, open_store
 
 
@@ -125,7 +126,10 @@ def test_items_without_a_time_to_live_get_that_of_the_queue(tmp_path: Path) -> N
 
 def write_options(business: Structures, value: bytes) -> None:
     """Options as another version may write them."""
-    commit(business._business, [Entry(OPTIONS_KEY, options_class("queue"), value, "json", False, 0)])
+    entries = [Entry(OPTIONS_KEY, options_class("queue"), value, "json", False, 0)]
+    waiter = Waiter()
+    business._business.submit(Submission(entries, size_of(entries), waiter, lambda group: entries), waits=True)
+    assert waiter.result()
 
 
 def test_options_of_a_newer_version_stay_when_others_are_changed(business: Structures) -> None:

@@ -96,8 +96,8 @@ class OptionsModel(QueueModel):
 
     @rule()
     def time_passes(self) -> None:
+        self.clock.seconds += DELAY  # first: seen in between the other way round, the time would pass twice
         self.clock.ms += round(DELAY * 1000)
-        self.clock.seconds += DELAY
 
     @rule(name=NAME, items=ITEMS, priority=PRIORITY, delayed=st.booleans())
     def put(self, name: str, items: list[Any], priority: int, delayed: bool = False) -> None:
