@@ -15,7 +15,7 @@ from kvwal.importers.flume.checkpoint import checkpoint_in
 from kvwal.ports.disk import OS_DISK
 from tests.support.cli import kvwal as run
 from tests.support.java.golden_logs import java_text, nifi_line
-from tests.support.java.logs import read, skip_without, write
+from tests.support.java.logs import PRODUCTS, read, skip_without, write
 
 CHANGES = 300
 
@@ -90,3 +90,30 @@ def test_nifi_with_an_overflow_file(tmp_path: Path) -> None:
     ran = run("import", "nifi", moved, tmp_path / "other")
     assert ran.code == 4
     assert "its overflow file overflow-" in ran.err
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_what_a_library_makes_of_a_cut_log(product: str, tmp_path: Path) -> None:
+    """SeaTunnel and NiFi take a record that is not complete for the end. Flume does not start, and the import has the rest."""
+    skip_without()
+    log = tmp_path / "log"
+    write(product, log, 60, seed=5)
+    paths = [path for path in log.rglob("*") if path.name == "wal.txt" or path.suffix == ".journal"]
+    path = max(paths or log.rglob("log-*[0-9]"), key=lambda path: path.stat().st_mtime_ns)
+    path.write_bytes(path.read_bytes().rstrip(b"\x80")[:-3])
+    if product == "flume":
+        shutil.rmtree(log / "checkpoint")
+    shutil.copytree(log, tmp_path / "copy")
+    word, folder = product.partition("-")[0], log / "cluster" if product == "seatunnel" else log
+    ran = run("import", word, folder, tmp_path / "store")
+    assert ran.code == (4 if word == "nifi" else 0), "NiFi's swap file is named"
+    assert f"{path}: at byte " in ran.err
+    assert "a crash cut the last write short" in ran.err
+    if product == "flume":
+        with pytest.raises(RuntimeError, match="flume read ended with 1"):
+            read(product, tmp_path / "copy")
+        return
+    with kvwal.open(tmp_path / "store", archive=None, read_only=True) as store:
+        imported = len(store.map("jobs" if product == "seatunnel" else "flowfiles"))
+    assert imported == len(read(product, tmp_path / "copy"))

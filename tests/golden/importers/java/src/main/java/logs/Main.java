@@ -11,7 +11,19 @@ import java.util.Locale;
 public final class Main {
     private Main() {}
 
-    public static void main(String[] words) throws Exception {
+    public static void main(String[] words) {
+        int code = 0;
+        try {
+            run(words);
+        } catch (Exception error) {
+            error.printStackTrace();
+            code = 1;
+        }
+        System.out.flush();
+        System.exit(code); // the libraries leave threads
+    }
+
+    private static void run(String[] words) throws Exception {
         File folder = new File(words[2]);
         int changes = words.length > 3 ? Integer.parseInt(words[3]) : 40;
         long seed = words.length > 4 ? Long.parseLong(words[4]) : 7;
@@ -39,7 +51,5 @@ public final class Main {
                     NiFiLog.read(folder, sequential);
                 }
         }
-        System.out.flush();
-        System.exit(0); // the libraries leave threads
     }
 }
