@@ -19,6 +19,7 @@ OWN_MAP = ""
 QUEUE = "queue"
 """The kind of the structures that are queues. Files of a log that may have entries of it have a format of their own."""
 _MARKS, _SCHEMAS = "dropped", "schema"
+_KEPT = frozenset({_MARKS, _SCHEMAS, "time", "intent"})
 _END_OF_STRUCTURE = ":"
 _BESIDE = f"{_END_OF_STRUCTURE}_"
 
@@ -43,6 +44,11 @@ def is_content(key_class: str) -> bool:
     has in place of a codec a name that begins with `_`.
     """
     return _BESIDE not in key_class
+
+
+def is_data(key_class: str) -> bool:
+    """Whether entries of this class are what callers put: entries of any map or queue, and none that kvwal keeps for itself."""
+    return structure_of(key_class) not in _KEPT
 
 
 def is_schema(key_class: str) -> bool:

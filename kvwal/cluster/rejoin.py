@@ -103,11 +103,11 @@ class RejoinComparison:
         now_ms: int,
         skew_ms: int,
         mark: str,
-        is_of_map: Callable[[str], bool],
+        is_data: Callable[[str], bool],
     ) -> None:
         """`logged` is the timestamp of the last entry that the log of each business held before this member took part again;
         `skew_ms` how far apart the members' clocks may have been. `mark` is the key class of the mark of a destroyed map;
-        `is_of_map` says whether entries of a class are of a map.
+        `is_data` says whether callers put entries of a class.
         """
         self._objects = objects
         self._where = (namespace, cluster)
@@ -117,7 +117,7 @@ class RejoinComparison:
         self._now_ms = now_ms
         self._skew = skew_ms << TIMESTAMP_SHIFT
         self._mark = mark
-        self._is_of_map = is_of_map
+        self._is_data = is_data
 
     def suspects(self, apart_ms: int) -> list[Suspect]:
         """The changes that memory may lack. `apart_ms`: since when this member may have been alone. The last changes of its log
@@ -226,7 +226,7 @@ class RejoinComparison:
                 wanted = _is_among(batch.column("key"), keys)
                 chosen = pc.and_(chosen, pc.or_(wanted, pc.equal(batch.column("key_class"), self._mark)))
             for row in batch.filter(chosen).to_pylist():
-                if row["key_class"] == self._mark or self._is_of_map(row["key_class"]):
+                if row["key_class"] == self._mark or self._is_data(row["key_class"]):
                     value = None if row["deleted"] else row["value"]
                     yield LastChange(
                         row["key_class"], row["key"], row["value_class"], value, row["timestamp"], row["expires"] or 0

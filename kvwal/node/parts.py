@@ -27,6 +27,7 @@ from kvwal.node.jvm import java
 from kvwal.node.lifecycle import Lifecycle
 from kvwal.node.local_logs import ArchivedUntil
 from kvwal.node.member import JavaObjects
+from kvwal.node.queues.service import QueueService
 from kvwal.node.requests.history_service import HistoryService
 from kvwal.node.requests.log_copies import Copies
 from kvwal.node.requests.own_changes import OwnChanges
@@ -45,6 +46,8 @@ class Pools:
     readers: ThreadWorkers
     """Reads of history. They take long, and the other pools do not wait for them."""
     scrapers: ThreadWorkers
+    queues: ThreadWorkers
+    """Changes of queues. They wait for other members."""
 
     @staticmethod
     def create() -> Pools:
@@ -54,6 +57,7 @@ class Pools:
             workers=ThreadWorkers("kvwal-node", 4),
             readers=ThreadWorkers("kvwal-past", 4),
             scrapers=ThreadWorkers("kvwal-metrics", 1),
+            queues=ThreadWorkers("kvwal-queues", 8),
         )
 
     def close(self) -> None:
@@ -79,7 +83,8 @@ class ServingParts:
     clock_bounds: ClockBoundsExchange
     link_watch: LinkWatch
     peers: Peers
-    history: HistoryService
+    queues: QueueService
+    """It answers all requests of clients: those that are not for queues by the history service."""
     memory_limit: MemoryLimit
     logged: Mapping[str, int]
     """The timestamp of the last entry that the log of each business held at the start."""
@@ -138,7 +143,9 @@ def build_parts(
         clock_bounds=clock_bounds,
         link_watch=LinkWatch(instance, java_objects.link_monitor, gate, membership, quorum, context.clock),
         peers=peers,
-        history=HistoryService(engine, archive, peers, pools.readers),
+        queues=QueueService(
+            instance, pools.queues, context.clock, HistoryService(engine, archive, peers, pools.readers).answer
+        ),
         memory_limit=MemoryLimit(instance, statuses, options.file, context.clock, workers),
         logged={name: business.log.recovered.last_timestamp for name, business in engine.businesses.items()},
     )  # fmt: skip

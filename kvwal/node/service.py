@@ -189,7 +189,8 @@ class Service:
         # First of all: this member publishes nothing under a name that may be another member's.
         await workers.run(parts.membership.check)
         self._answer(self._java.peer_requests, parts.peers.answer)
-        self._answer(self._java.history_requests, parts.history.answer)
+        self._answer(self._java.history_requests, parts.queues.answer)
+        self._begin(parts.queues.run())
         new_root = has_new_root(self._engine, record)
         await parts.clock_bounds.begin(context.settings.max_skew_seconds, new_root=new_root)
         filled = await parts.start_up.run()

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from tests.mutants import (
     of_overflow,
+    of_shared_queues,
     of_the_archive,
     of_the_cluster,
     of_the_disk,
@@ -32,7 +33,7 @@ from tests.repository.source import ROOT, committed
 
 MUTANTS = [
     *of_the_disk.MUTANTS, *of_the_log.MUTANTS, *of_overflow.MUTANTS, *of_the_queue.MUTANTS, *of_the_archive.MUTANTS,
-    *of_the_cluster.MUTANTS, *of_the_importers.MUTANTS,
+    *of_the_cluster.MUTANTS, *of_shared_queues.MUTANTS, *of_the_importers.MUTANTS,
 ]  # fmt: skip
 AT_ONCE = 2
 TIMEOUT_S = 1_200.0

@@ -15,7 +15,7 @@ from kvwal.cluster.map_names import to_map
 from kvwal.cluster.quorum import Quorum
 from kvwal.cluster.transactions import INTENTS
 from kvwal.history.reads.map_rows import dropped_rows, marks_of
-from kvwal.key_class import INTENT, is_of_map
+from kvwal.key_class import INTENT, is_data
 from kvwal.node.adapters.live_members import Membership, Orphan
 from kvwal.ports.clock import Clock
 from kvwal.ports.logger import get_logger
@@ -102,7 +102,7 @@ class Adoption:
                 for key_class, keys, offsets in self._keys(batch, marks):
                     if key_class == INTENT:
                         count += int(work.deletes(INTENTS, "str", keys, offsets))
-                    elif is_of_map(key_class):
+                    elif is_data(key_class):
                         count += int(work.deletes(to_map(name), key_class, keys, offsets))
         return count
 

@@ -28,6 +28,8 @@ ADDRESS = "kvwal.address"
 ARCHIVE = "kvwal.archive"
 NAMESPACE = "kvwal.namespace"
 BACKUPS = "kvwal.backups"
+QUEUES = "kvwal.queues"
+"""A member without this attribute is of a version that would log the items of queues as keys that it does not know."""
 _RECOVERED = "recovered"
 _QUORUM = "electorate"  # the key that members of older versions use, too
 _ORPHAN = "orphan:"

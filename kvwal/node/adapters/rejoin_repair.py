@@ -13,7 +13,7 @@ import jpype
 from kvwal.cluster.map_names import to_map
 from kvwal.cluster.rejoin import Identity, RejoinComparison, Suspect, Value
 from kvwal.errors import ClusterUnreachable, KvwalError
-from kvwal.key_class import DROPPED, is_of_map
+from kvwal.key_class import DROPPED, is_data
 from kvwal.node.adapters.archive_requests import cluster_archive
 from kvwal.node.adapters.live_members import Membership
 from kvwal.node.adapters.quorum_membership import QuorumMembership
@@ -145,7 +145,7 @@ class Rejoin:
         return RejoinComparison(
             cluster_archive(self._engine), context.namespace, context.cluster, self._engine.node, self._memory,
             logged=self._logged, now_ms=context.clock.wall_ms(), skew_ms=int(context.settings.max_skew_seconds * 1000),
-            mark=DROPPED, is_of_map=is_of_map,
+            mark=DROPPED, is_data=is_data,
         )  # fmt: skip
 
     async def _again(self, comparison: RejoinComparison, suspects: list[Suspect], before: set[str]) -> Counter[str]:

@@ -30,6 +30,7 @@ from kvwal.entry import DataEntry, Entry, encode_entries, entry_identity, timest
 from kvwal.errors import CorruptLog
 from kvwal.history.reads.entry_rows import each_once, entries_of
 from kvwal.history.reads.map_rows import map_rows
+from kvwal.key_class import is_of_map
 from kvwal.log.files.maintenance_failures import failure_of
 from kvwal.node.requests.own_changes import unreadable_log
 from kvwal.node.requests.peers import Peers
@@ -144,7 +145,8 @@ def _own(business: OpenBusiness, question: Question) -> Sequence[Entry | DataEnt
     if question.timestamp == NOW:  # the state as of then would leave out every entry that expires
         rows = entries_of(business.unarchived_rows(None, NOW))
         latest = merged_latest([("", {entry_identity(entry): entry for entry in rows})])
-        entries: Iterable[Entry] = (latest[key] for key in sorted(latest) if not latest[key].deleted)
+        there = (key for key in sorted(latest) if is_of_map(key[0]) and not latest[key].deleted)
+        entries: Iterable[Entry] = (latest[key] for key in there)
     else:
         entries = business.as_of(question.timestamp).all_ordered()
     return _page(entries, question.page)

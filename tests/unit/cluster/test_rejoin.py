@@ -91,7 +91,7 @@ def returning(logs: Logs, memory: HeldEntries, *, logged_ago: int = 0) -> Rejoin
     logged = NOW - logged_ago << TIMESTAMP_SHIFT
     return RejoinComparison(
         logs.objects, "ns", "local", BACK, memory, logged={"jobs": logged}, now_ms=NOW, skew_ms=SKEW_MS, mark=DROPPED,
-        is_of_map=lambda name: name == "str",
+        is_data=lambda name: name == "str",
     )  # fmt: skip
 
 

@@ -170,8 +170,9 @@ public final class ServicePolicy {
         if (volatiles.contains(optional) || name.startsWith(TOPIC_RING) && volatiles.contains(RELIABLE_TOPIC)) {
             return null;
         }
+        String instead = "queue".equals(optional) ? "the queues of kvwal.connect (docs/queues.md), or a map" : "a map";
         return "Objects of the service " + optional + " have no log in kvwal: a crash would lose what they hold. Nothing was read"
-            + " or written. Use a map, or allow the service as memory only: volatile = [\"" + optional
+            + " or written. Use " + instead + ", or allow the service as memory only: volatile = [\"" + optional
             + "\"] in every node's file.";
     }
 

@@ -12,6 +12,7 @@ import java.nio.charset.CharacterCodingException;
 import java.nio.charset.CodingErrorAction;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.Set;
 
 /**
  * Codec between Hazelcast's serialized bytes and the class and bytes in kvwal's log. It loses nothing: each form has exactly one
@@ -37,6 +38,8 @@ public final class ValueCodec {
     private static final int JSON = -130;
     private static final int HEADER = HeapData.DATA_OFFSET;
     private static final int MOST_INT_BYTES = 127;
+    /** Kinds of structures whose entries are in memory, and the record of who decides on queues. kvwal/client knows them. */
+    private static final Set<String> STRUCTURES = Set.of("map", "queue", "owner");
     private static final JsonFactory JSON_FACTORY = new JsonFactory();
 
     /** Class and bytes of a key or value in the log; the bytes are a slice of `array`. */
@@ -196,8 +199,14 @@ public final class ValueCodec {
             case "str": case "json": case "bytes": case "int": case "int64": case "float": case "bool": case "hz":
                 return true;
             default:
-                return !name.chars().allMatch(c -> c > ' ' && c < 127 && c != ':'); // a colon ends the name of a structure
+                return !name.chars().allMatch(c -> c > ' ' && c < 127) || isKept(name);
         }
+    }
+
+    /** Whether entries of this class are no caller's: a colon ends the name of a structure (kvwal/key_class.py). */
+    private static boolean isKept(String name) {
+        int end = name.lastIndexOf(':');
+        return end >= 0 && !STRUCTURES.contains(name.substring(0, end).split("/", 2)[0]);
     }
 
     /** The serialized form for which `of` gave this class and these bytes. */

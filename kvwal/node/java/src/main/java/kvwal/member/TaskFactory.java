@@ -5,6 +5,7 @@ import com.hazelcast.nio.serialization.DataSerializableFactory;
 import com.hazelcast.nio.serialization.IdentifiedDataSerializable;
 import kvwal.backups.BackupCheck;
 import kvwal.clients.KeyPrefix;
+import kvwal.clients.OfStructure;
 import kvwal.clock.ClockBounds;
 import kvwal.failover.AppendBatch;
 import kvwal.history.HistoryRequests;
@@ -51,6 +52,7 @@ public final class TaskFactory implements DataSerializableFactory {
             case TaskIds.IS_EXPANDED: return new IsExpanded();
             case TaskIds.FORCE_UNLOCK: return new ForceUnlock();
             case TaskIds.READ_LATEST: return new LatestTimestamps.Read();
+            case TaskIds.OF_STRUCTURE: return new OfStructure();
             default: throw new IllegalArgumentException(TaskIds.UNKNOWN + number);
         }
     }

@@ -5,7 +5,7 @@ package kvwal.node;
  * 2, 3, 4 and 14 were tasks of earlier versions.
  */
 public final class TaskIds {
-    /** Number of the factory. kvwal/client knows it, RUN_TIMED, RUN_TIMED_CONDITIONAL, ASK_HISTORY and KEY_PREFIX. */
+    /** Number of the factory. kvwal/client knows it, both timed tasks, ASK_HISTORY, KEY_PREFIX and OF_STRUCTURE. */
     public static final int FACTORY = 27510;
     public static final int RUN_TRANSACTION = 1;
     public static final int APPEND_BATCH = 5;
@@ -32,6 +32,7 @@ public final class TaskIds {
     public static final int IS_EXPANDED = 31;
     public static final int FORCE_UNLOCK = 32;
     public static final int READ_LATEST = 33;
+    public static final int OF_STRUCTURE = 34;
 
     /** Executor of clients' transactions, with a thread for each that is under way. */
     public static final String TRANSACTIONS = "kvwal";

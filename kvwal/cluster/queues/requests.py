@@ -1,0 +1,183 @@
+"""Requests of a client to the member that decides on the queues of a business, and the answers.
+
+Each request names the business by its map in Hazelcast. A member that is asked twice with the same `Hold` gives the same items.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kvwal.entry import Entry
+from kvwal.errors import TransactionClosed
+
+VISIBILITY_SECONDS = 30.0
+"""The visibility timeout: how long an item stays with a taker that is silent. Clients tell of their blocks several times."""
+OWNER_CLASS, OWNER_KEY = "owner:str", b"queues"
+"""The identity of a business's owner record. It has a log. Every change of a queue is made only if the record is unchanged, and
+changes it."""
+BROWSE_BYTES, BROWSE_ITEMS = 4 << 20, 1_000
+"""A page of a `Browse` ends when its values have that many bytes, or its items are that many."""
+
+
+class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True):
+    map: str
+
+
+class PutItem(msgspec.Struct, array_like=True, frozen=True):
+    """An item to put. It expires `left_ms` after the member gets it; 0 for never."""
+
+    structure: str
+    priority: int
+    value: bytes
+    value_class: str
+    left_ms: int = 0
+
+
+class Item(msgspec.Struct, array_like=True, frozen=True):
+    """An item as a member sends it. `expires` is by the member's clock (unix ms), in `left_ms` from now; 0 for never."""
+
+    key: bytes
+    value: bytes
+    value_class: str
+    expires: int = 0
+    left_ms: int = 0
+
+
+class Put(_Request, frozen=True):
+    """Put items, in one transaction. The answer is its timestamp, an int."""
+
+    items: list[PutItem]
+
+
+class Take(_Request, frozen=True):
+    """Take up to `most` items. The answer is a list of `Item`, empty if there is none.
+
+    It is refused if the codec of an item is not among `known`, unless that is None.
+    """
+
+    structure: str
+    most: int
+    known: list[str] | None
+
+
+class Purge(_Request, frozen=True):
+    """Take up to `most` items away. The answer is how many."""
+
+    structure: str
+    most: int
+
+
+class Await(_Request, frozen=True):
+    """Wait up to `seconds`, or less, for an item. The answer says whether one can be taken."""
+
+    structure: str
+    seconds: float
+
+
+class Hold(_Request, frozen=True):
+    """As `Take`, for a block: the items are in flight until the block ends, or says nothing for `visibility` seconds.
+
+    `number` counts the takes of the block: a request that is sent again gets what it got.
+    """
+
+    structure: str
+    most: int
+    known: list[str] | None
+    block: str
+    number: int
+    visibility: float
+
+
+class Renew(_Request, frozen=True):
+    """Say that a block goes on. The answer says whether its items are still its own, a bool."""
+
+    block: str
+
+
+class GiveBack(_Request, frozen=True):
+    """End a block: its items are at their old places again. With a `number`, one take of it only. The answer is None."""
+
+    block: str
+    number: int | None = None
+
+
+class Commit(_Request, frozen=True):
+    """Commit a block: take its items away for good, put others, and change entries of maps, in one transaction.
+
+    `taken` are the keys of the items by their structures. `entries` is a block of entries, whose times of expiry are by a clock
+    that showed `sent` (unix ms). The answer is the timestamp, an int.
+    """
+
+    block: str
+    taken: list[tuple[str, bytes]]
+    items: list[PutItem]
+    entries: bytes
+    sent: int
+
+
+class PutBack(_Request, frozen=True):
+    """Put items that were taken at their old places, in one transaction. The answer is its timestamp, an int."""
+
+    structure: str
+    items: list[Item]
+
+
+class Browse(_Request, frozen=True):
+    """The items behind the key `after` that can be taken, in order: a page of them. The answer is a list of `Item`."""
+
+    structure: str
+    after: bytes
+    most: int
+
+
+class Count(_Request, frozen=True):
+    """The answer is three numbers: of items that can be taken, of items in flight, of requests that wait for an item."""
+
+    structure: str
+
+
+class Queues(_Request, frozen=True):
+    """The answer is the list of the structures that have items."""
+
+
+QueueRequest = Put | Take | Purge | Await | Hold | Renew | GiveBack | Commit | PutBack | Browse | Count | Queues
+
+encode = msgspec.msgpack.Encoder().encode
+decode_request = msgspec.msgpack.Decoder(QueueRequest).decode
+decode_items = msgspec.msgpack.Decoder(list[Item]).decode
+decode_answer: Any = msgspec.msgpack.Decoder().decode
+
+
+def to_request(text: bytes) -> QueueRequest | None:
+    """The request in a client's message; None if it is one for the logs."""
+    try:
+        request: QueueRequest = decode_request(text)
+    except msgspec.ValidationError:
+        return None
+    return request
+
+
+def to_items(entries: list[Entry], now_ms: int) -> list[Item]:
+    """Entries as a member sends them at this time of its clock."""
+    return [
+        Item(e.key, e.value, e.value_class, e.expires, max(1, e.expires - now_ms) if e.expires else 0) for e in entries
+    ]
+
+
+def unknown_codec(known: list[str] | None, entries: list[Entry]) -> str | None:
+    """The first codec of these items that the client does not have; None if it has all, or wants no value."""
+    if known is None:
+        return None
+    names = frozenset(known)
+    return next((entry.value_class for entry in entries if entry.value_class not in names), None)
+
+
+def claims_lost(name: str) -> TransactionClosed:
+    """The error of a block whose items are not its own any more."""
+    return TransactionClosed(
+        f"{name}: the items of this block are back in their queues: it was silent for longer than its visibility timeout"
+        f" ({VISIBILITY_SECONDS:g} s), or all members were started again; nothing of the block was written.",
+        hint="Take again. Another taker may have the items by now.",
+    )
