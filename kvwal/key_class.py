@@ -39,13 +39,6 @@ def is_of_map(key_class: str) -> bool:
     return _END_OF_STRUCTURE not in key_class
 
 
-def is_content(key_class: str) -> bool:
-    """Whether entries of this class are content of their structure. What a structure keeps beside it, as the options of a queue,
-    has in place of a codec a name that begins with `_`.
-    """
-    return _BESIDE not in key_class
-
-
 def is_data(key_class: str) -> bool:
     """Whether entries of this class are what callers put: entries of any map or queue, and none that kvwal keeps for itself."""
     return structure_of(key_class) not in _KEPT

@@ -20,6 +20,11 @@ from kvwal.client.cluster_business import ClusterBusiness
 from kvwal.client.failures import translate
 from kvwal.client.link import Link
 from kvwal.client.memory import make_entry, to_data
+from kvwal.client.queues.aio import ClusterBusiness as BusinessOfCluster
+from kvwal.client.queues.aio import ClusterQueue
+from kvwal.client.queues.blocks import Renewals
+from kvwal.client.queues.structures import ClusterStructures
+from kvwal.client.store import make_structures
 from kvwal.entry import DataEntry, Entry
 from kvwal.errors import CodecError, StoreClosed, WrongLoop
 from kvwal.log.submission import Submission
@@ -179,6 +184,8 @@ class ClusterStore(Handle):
         self.workers = ThreadWorkers("kvwal-client", _THREADS)
         self._address = address
         self._link: Link | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._renewals = Renewals()
 
     def __repr__(self) -> str:
         return f"<ClusterStore of {self._address}>"
@@ -201,9 +208,32 @@ class ClusterStore(Handle):
         """The map `name` of the cluster, with a log of that name on every node."""
         return ClusterMap(self, name)
 
+    def queue(self, name: str) -> ClusterQueue:
+        """The queue of the business `name`: see `ClusterQueue`."""
+        return self.business(name).queue()
+
+    def business(self, name: str) -> BusinessOfCluster:
+        """The business `name`, with its own map and its queues, which commit together."""
+        return BusinessOfCluster(self, name, partial(self.map, name))
+
+    async def on_thread(self, call: Callable[[], T]) -> T:
+        """The result of a call that blocks. If the task is cancelled, the call ends first. Raises `WrongLoop`, `StoreClosed`."""
+        if self._loop not in (None, asyncio.get_running_loop()):
+            raise WrongLoop(
+                "this connection belongs to another event loop; nothing was read or written.",
+                hint="Use it on the loop that connected, or connect on this one.",
+            )
+        self.link.check_open()
+        return await self.workers.run(call)
+
+    async def structures(self, name: str) -> ClusterStructures:
+        """A business of the cluster, as threads use it."""
+        return await self.on_thread(partial(make_structures, self.link, self._renewals, name, self))
+
     async def close(self) -> None:
         """Close the connection. Calls that wait for an answer fail with `CommitUnknown`. A second close does nothing."""
         link, self._link = self._link, None
+        self._renewals.close()
         if link is not None and link.is_forked:
             return  # the threads are those of the parent
         if link is not None:
@@ -212,6 +242,7 @@ class ClusterStore(Handle):
 
     async def __aenter__(self) -> Self:
         try:
+            self._loop = asyncio.get_running_loop()
             await self.workers.run(self._connect)
         except BaseException:
             await self.close()

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from hazelcast.errors import IndeterminateOperationStateError
-from hazelcast.protocol.codec import map_clear_codec, map_delete_codec, map_set_codec
+from hazelcast.protocol.codec import map_clear_codec, map_delete_codec, map_remove_all_codec, map_set_codec
 
 from kvwal.client.failures import UNKNOWN, first_line, may_be_done, may_be_done_in_part
 
 _BLIND = frozenset({map_set_codec._REQUEST_MESSAGE_TYPE, map_delete_codec._REQUEST_MESSAGE_TYPE})
 """Idempotent requests: they do not depend on the value before, so a request that is done twice has the effect of one."""
-_BY_PARTITION = frozenset({map_clear_codec._REQUEST_MESSAGE_TYPE})
+_BY_PARTITION = frozenset({map_clear_codec._REQUEST_MESSAGE_TYPE, map_remove_all_codec._REQUEST_MESSAGE_TYPE})
 """Requests that each partition does for itself: where one of them refused, others may have done their part."""
 _TYPE_OFFSET = 6
 _OPEN = "kvwal_open"

@@ -156,7 +156,7 @@ class ClusterBusiness:
 
         Raises `CommitUnknown` if a member refused, because other members may have deleted their keys: see `attempts`.
         """
-        self._link.result(self.proxy.clear, self.label, writes=True)
+        self.state.clear()
 
     def begin(self, submission: Submission) -> None:
         """Send a submission that has a slot, unless its caller cancelled it. The answer releases the slot."""

@@ -12,6 +12,7 @@ from hazelcast.invocation import Invocation
 from hazelcast.protocol.codec import client_get_distributed_objects_codec
 from hazelcast.serialization.api import IdentifiedDataSerializable, ObjectDataOutput
 
+from kvwal.cluster.queues.requests import QueueRequest
 from kvwal.cluster.requests import (
     POLL_SECONDS,
     ClientQuestion,
@@ -169,6 +170,11 @@ class ClusterFeed:
         """See `Feed.subscribe`. No member tells of changes: they are asked for."""
 
 
+def ask_queues(client: HazelcastClient, request: QueueRequest, map_name: str) -> HazelcastFuture[Any]:
+    """Ask the member that decides on the queues of a business: the one that owns the name of its map. The answer is bytes."""
+    return client.get_executor(_HISTORY).execute_on_key_owner(map_name, _HistoryTask(request))
+
+
 def ask_failures(client: HazelcastClient, member: Any) -> HazelcastFuture[Any]:
     """Ask this member which of its maintenance fails. The answer is a `Failures`, as bytes."""
     return client.get_executor(_HISTORY).execute_on_member(member, _HistoryTask(FailuresQuestion()))
@@ -216,6 +222,20 @@ class KeyPrefix(_MemberTask):
         object_data_output.write_long(self._limit)
 
 
+class OfStructure(_MemberTask):
+    """A predicate: see OfStructure.java."""
+
+    CLASS_ID = 34
+
+    def __init__(self, prefix: str) -> None:
+        """Of keys whose class begins so; of those of the business's own map if it is empty."""
+        self._prefix = prefix
+
+    def write_data(self, object_data_output: ObjectDataOutput) -> None:
+        """See `IdentifiedDataSerializable`."""
+        object_data_output.write_string(self._prefix)
+
+
 class _TransactionTask(_MemberTask):
     """See RunTransaction.java."""
 
@@ -260,7 +280,7 @@ class _HistoryTask(_MemberTask):
 
     CLASS_ID = 10
 
-    def __init__(self, question: ClientQuestion) -> None:
+    def __init__(self, question: ClientQuestion | QueueRequest) -> None:
         self._encoded = encode(question)
 
     def write_data(self, object_data_output: ObjectDataOutput) -> None:

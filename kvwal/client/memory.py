@@ -8,18 +8,23 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
+from hazelcast.aggregator import count as count_
 from hazelcast.errors import ClientOfflineError, HazelcastError, OperationTimeoutError
 from hazelcast.future import Future as HazelcastFuture
+from hazelcast.future import combine_futures
 from hazelcast.serialization.data import Data
 
 from kvwal.client.failures import UNKNOWN
 from kvwal.client.key_pages import fetch_keys
 from kvwal.client.link import Link
-from kvwal.client.member_tasks import KeyPrefix
+from kvwal.client.member_tasks import KeyPrefix, OfStructure
 from kvwal.client.wire import Encoded, from_wire, to_wire
+from kvwal.cluster.queues.requests import OWNER_CLASS, OWNER_KEY
+from kvwal.codecs import registry
 from kvwal.entry import Entry
 from kvwal.errors import ClusterUnreachable, ConfigError
 from kvwal.history.reads.range_reader import common_part
+from kvwal.key_class import OWN_MAP, structure_of
 from kvwal.structures.map.view import KeyBounds
 
 KEYS_AT_ONCE = 10_000
@@ -46,11 +51,17 @@ class ClusterMemory:
     some at a time. The timestamp and the expiry of an entry are 0 here, because the cluster's memory does not hold them.
     """
 
-    def __init__(self, link: Link, name: str, label: str) -> None:
-        """`label` names the map in errors."""
+    def __init__(self, link: Link, name: str, label: str, structure: str = OWN_MAP) -> None:
+        """`label` names the map in errors. Of its entries it shows those of a structure."""
+        self._name = name
         self._label = label
         self._link = link
         self._proxy = link.map(name)
+        self._structure = structure
+
+    def of(self, structure: str) -> ClusterMemory:
+        """The memory of another structure of the business."""
+        return ClusterMemory(self._link, self._name, self._label, structure)
 
     def lookup(self, key_class: str, key: bytes) -> Entry | None:
         """See `Memory.lookup`."""
@@ -66,8 +77,28 @@ class ClusterMemory:
 
     def count(self) -> int:
         """See `Memory.count`."""
-        size: int = self._link.result(self._proxy.size, self._label)
-        return size
+        return self._counted()[0]
+
+    def _counted(self) -> tuple[int, bool]:
+        """The number of keys, and whether Hazelcast's map has entries of other structures, too."""
+        size: int
+        if self._structure == OWN_MAP:
+            asked = partial(_together, partial(self._proxy.contains_key, _OWNER), self._proxy.size)
+            is_shared, size = self._link.result(asked, self._label)
+            if not is_shared:
+                return size, False
+        told = self._link.result(partial(self._proxy.aggregate, count_(), self._of_structure()), self._label)
+        size = registry.decode(*from_wire(told.buffer))
+        return size, True
+
+    def clear(self) -> None:
+        """Delete every key of the business's own map that is there now: see `ClusterBusiness.clear`."""
+        is_shared = self._link.result(partial(self._proxy.contains_key, _OWNER), self._label)
+        clear = partial(self._proxy.remove_all, self._of_structure()) if is_shared else self._proxy.clear
+        self._link.result(clear, self._label, writes=True)
+
+    def _of_structure(self) -> OfStructure:
+        return OfStructure(f"{self._structure}:" if self._structure else "")
 
     def first(self) -> Entry | None:
         """See `Memory.first`. Asks for all keys, and for no value."""
@@ -105,18 +136,20 @@ class ClusterMemory:
         return sorted(set(self._keys_like(prefix.encode())), key=lambda key: (key.class_name, key.data))
 
     def _keys(self) -> Iterator[Encoded]:
-        few = self.count() <= KEYS_AT_ONCE
-        keys = (
-            self._link.result(self._proxy.key_set, self._label)
-            if few
-            else fetch_keys(self._link, self._proxy, self._label)
-        )
-        return (from_wire(key.buffer) for key in keys)
+        count, is_shared = self._counted()
+        if count <= KEYS_AT_ONCE:
+            keys = self._link.result(
+                partial(self._proxy.key_set, self._of_structure() if is_shared else None), self._label
+            )
+        else:
+            keys = fetch_keys(self._link, self._proxy, self._label)
+        return (key for key in map(_encoded, keys) if structure_of(key.class_name) == self._structure)
 
     def _keys_like(self, prefix: bytes) -> Iterator[Encoded]:
         """The text keys that begin so, and perhaps others."""
-        keys = self._ask_members(partial(self._proxy.key_set, KeyPrefix(prefix))) if prefix else None
-        return self._keys() if keys is None else (from_wire(key.buffer) for key in keys)
+        own = prefix and self._structure == OWN_MAP
+        keys = self._ask_members(partial(self._proxy.key_set, KeyPrefix(prefix))) if own else None
+        return self._keys() if keys is None else map(_encoded, keys)
 
     def _ask_members(self, begin: Callable[[], HazelcastFuture[list[Any]]]) -> list[Any] | None:
         """The answer of a request with a predicate. None if members refuse it: of an earlier version, or the answer is large."""
@@ -151,6 +184,15 @@ class ClusterMemory:
         return [make_entry(*key, pairs[data]) for key, data in zip(keys, wanted, strict=True) if data in pairs]
 
 
+def _together(*begin: Callable[[], HazelcastFuture[Any]]) -> HazelcastFuture[Any]:
+    """Operations that are begun at once. The answer is the list of their answers."""
+    return combine_futures([call() for call in begin])
+
+
+def _encoded(key: Any) -> Encoded:
+    return from_wire(key.buffer)
+
+
 def to_data(data: bytes, class_name: str) -> Data:
     """A class and bytes as Hazelcast's client takes them."""
     return Data(to_wire(data, class_name))  # type: ignore[no-untyped-call]
@@ -160,3 +202,7 @@ def make_entry(key: bytes, key_class: str, value: Any) -> Entry:
     """The entry of a key and the value that the cluster answered."""
     encoded = from_wire(value.buffer)
     return Entry(key, key_class, encoded.data, encoded.class_name, False, 0)
+
+
+_OWNER = to_data(OWNER_KEY, OWNER_CLASS)
+"""The key that a business has in Hazelcast's map once it was asked for more than its own map."""

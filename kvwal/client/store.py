@@ -11,6 +11,10 @@ from kvwal.client.address import ClusterAddress
 from kvwal.client.cluster_business import ClusterBusiness
 from kvwal.client.link import Link
 from kvwal.client.member_tasks import MapChanges, ask_failures, ask_objects
+from kvwal.client.queues.blocks import Renewals
+from kvwal.client.queues.calls import QueueCalls
+from kvwal.client.queues.queue import ClusterQueue
+from kvwal.client.queues.structures import ClusterStructures
 from kvwal.client.wire import Encoded
 from kvwal.cluster.map_names import has_log
 from kvwal.cluster.requests import Failures, decode_failures
@@ -75,6 +79,7 @@ class ClusterStore(Handle):
         self.namespace = address.namespace
         self.cluster = address.cluster
         self._link = Link(address)
+        self._renewals = Renewals()
 
     def __repr__(self) -> str:
         return f"<ClusterStore of {self._link.address}>"
@@ -91,11 +96,19 @@ class ClusterStore(Handle):
 
     def map(self, name: str) -> ClusterMap:
         """The map `name` of the cluster, with a log of that name on every node."""
-        return ClusterMap(self.business(name), store=self)
+        return ClusterMap(self.log_of(name), store=self)
 
-    def business(self, name: str) -> ClusterBusiness:
+    def queue(self, name: str) -> ClusterQueue:
+        """The queue of the business `name`: see `ClusterQueue`."""
+        return self.business(name).queue()
+
+    def business(self, name: str) -> ClusterStructures:
+        """The business `name`, with its maps and queues, which commit together."""
+        return make_structures(self._link, self._renewals, name, self)
+
+    def log_of(self, name: str) -> ClusterBusiness:
         """The business of the map `name`: memory, history and changes by the bytes of keys."""
-        return ClusterBusiness(self._link, name, _call_here)
+        return _log_of(self._link, name)
 
     def maps(self) -> list[str]:
         """Names of the existing maps that have a log, sorted. Raises `NotRecovered` while the cluster loads its memory."""
@@ -119,6 +132,7 @@ class ClusterStore(Handle):
 
     def close(self) -> None:
         """Close the connection. Calls that wait for an answer fail with `CommitUnknown`. A second close does nothing."""
+        self._renewals.close()
         self._link.close()
 
     def __enter__(self) -> Self:
@@ -128,6 +142,16 @@ class ClusterStore(Handle):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def make_structures(link: Link, renewals: Renewals, name: str, store: object) -> ClusterStructures:
+    """The business `name`, as threads use it. It keeps a reference to `store`."""
+    log = _log_of(link, name)
+    return ClusterStructures(log, QueueCalls(link, name, log.codecs), renewals, ClusterMap(log, store))
+
+
+def _log_of(link: Link, name: str) -> ClusterBusiness:
+    return ClusterBusiness(link, name, _call_here)
 
 
 def _call_here(call: Callable[[], None]) -> None:

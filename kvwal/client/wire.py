@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from kvwal.codecs import registry
+from kvwal.key_class import is_of_map, kind_of, structure_of
 
 HEADER = 8
 """Bytes of the header: partition hash (0: computed from the bytes) and type number, four bytes each."""
@@ -23,6 +24,8 @@ OPAQUE = "hz"
 _BOOLEAN, _INTEGER, _LONG, _DOUBLE, _STRING, _BYTES, _BIG_INTEGER, _JSON = -4, -7, -8, -10, -11, -12, -26, -130
 _SIZED = {"str": _STRING, "json": _JSON, "bytes": _BYTES}
 _OWN = frozenset({*_SIZED, "int", "int64", "float", "bool", OPAQUE})
+_STRUCTURES = frozenset({"map", "queue", "owner"})
+"""Kinds of structures whose entries are in memory, and the record of who decides on queues. ValueCodec.java knows them."""
 _SIZES = {_BOOLEAN: HEADER + 1, _INTEGER: HEADER + 4, _LONG: HEADER + 8, _DOUBLE: HEADER + 8}
 _SIGN = 1 << 63
 _ALL = (1 << 64) - 1
@@ -123,6 +126,8 @@ def _foreign(buffer: bytes) -> Encoded | None:
         return None
     name = bytes(buffer[HEADER + 1 : start])
     if any(not 32 < letter < 127 for letter in name) or (text := name.decode("ascii")) in _OWN:
+        return None
+    if not is_of_map(text) and kind_of(structure_of(text)) not in _STRUCTURES:
         return None
     return Encoded(bytes(buffer[start:]), text)
 

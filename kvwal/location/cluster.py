@@ -60,7 +60,7 @@ class ClusterMaps:
     def read_business(self, name: str, *, logged: bool = False) -> BusinessReader:
         """See `LocationReader.read_business`. Without `logged` members answer from memory, with it from logs and archive."""
         self.check_there(name)
-        business = self._store.business(to_map(name))
+        business = self._store.log_of(to_map(name))
         return _InLogs(business) if logged else _InMemory(business)
 
     def sizes(self) -> dict[str, int | None]:

@@ -1,4 +1,4 @@
-"""The asynchronous queue answers as the synchronous one does. A cluster has no queues."""
+"""The asynchronous queue, and that of a cluster, answer as the synchronous one does."""
 
 from __future__ import annotations
 
@@ -11,22 +11,32 @@ from typing import Any
 
 import pytest
 
+import kvwal
 from kvwal.errors import CodecError, ConfigError, InvalidName, StoreClosed, TooLarge, TransactionClosed
 from kvwal.structures.queue.options import QueueOptions
+from tests.support.cluster.nodes import CLUSTER, Cluster, needs_hazelcast
 from tests.support.disk.faults import FakeClock, open_aio, open_store
 from tests.support.queue.blocks import rolled_back_here
-from tests.support.queue.faces import OnThreads, content, putters, waits
+from tests.support.queue.faces import OnThreads, content, is_of_cluster, putters, waits
 
 Run = Callable[..., None]
 
 
-@pytest.fixture(params=["synchronous", "asynchronous"])
+@pytest.fixture(params=["synchronous", "asynchronous", pytest.param("cluster", marks=needs_hazelcast)])
 def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
     """Runs a test on the business `work` of a store that is opened for it, and on the store, if the test wants it."""
+    three: Cluster | None = request.getfixturevalue("three") if request.param == "cluster" else None
 
     @asynccontextmanager
     async def opened(**given: Any) -> Any:
-        if request.param == "asynchronous":
+        if three is not None:
+            if given:
+                pytest.skip("the members of a cluster have clocks of their own")
+            addresses = [node.address for node in three.nodes]
+            with await asyncio.to_thread(kvwal.connect, addresses, cluster=CLUSTER) as made:
+                await asyncio.to_thread(empty, made.business("work"))
+                yield OnThreads(made)
+        elif request.param == "asynchronous":
             async with open_aio(tmp_path, flush="os", **given) as store:
                 yield store
         else:
@@ -41,6 +51,14 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
         asyncio.run(main())
 
     return run_test
+
+
+def empty(business: Any) -> None:
+    """All tests use one business of the cluster."""
+    for name in ("", "todo", "done", "a", "b"):
+        business.queue(name).purge()
+    for name in ("", "state"):
+        business.map(name).clear()
 
 
 def test_items_come_in_the_order_of_their_puts_and_priorities(run: Run) -> None:
@@ -58,7 +76,7 @@ def test_items_come_in_the_order_of_their_puts_and_priorities(run: Run) -> None:
         assert [(item.priority, item.value) for item in items] == [
             (-16, "a"), (0, "b"), (0, "c"), (0, {"d": [1]}), (15, "last"),
         ]  # fmt: skip
-        assert items[1].timestamp == first
+        assert items[1].timestamp == (items[1].position if is_of_cluster(q) else first)
         assert await content(q) == ["a", "b", "c", {"d": [1]}, "last"]
         assert await q.take() == "a"
         assert await q.take_many(2) == ["b", "c"]
@@ -135,7 +153,7 @@ def test_a_block_of_several_structures_is_whole(run: Run) -> None:
         assert t.timestamp > 0
         assert (await content(a), await content(b)) == ([], ["first", 0, 1, 2])
         assert [await business.map(name).get(key) for name, key in (("state", "last"), ("", "own"))] == [2, 1]
-        assert [item.timestamp async for item in b.items()] == [t.timestamp] * 4
+        assert is_of_cluster(b) or [item.timestamp async for item in b.items()] == [t.timestamp] * 4
 
     run(test)
 
@@ -366,6 +384,11 @@ def test_a_waiting_taker_is_woken_when_an_item_is_due(run: Run) -> None:
 def test_the_past_of_a_queue_and_of_an_item(run: Run) -> None:
     async def test(business: Any, store: Any) -> None:
         q, named = business.queue(), business.map("state")
+        if is_of_cluster(q):
+            for call in (lambda: q.at(1), q.watch, lambda: named.at(1), named.watch):
+                with pytest.raises(ConfigError, match="of a cluster does not give"):
+                    await call()
+            return
         await q.put_many(["a", "b"])
         [item, _] = [item async for item in q.items()]
         before = await named.put("key", 1)

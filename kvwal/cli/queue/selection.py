@@ -103,10 +103,11 @@ class QueueStore:
         """The logs of the folder. Raises `ConfigError` for a cluster and for an archive."""
         location = parse_location(OS_DISK, self.location)
         if not isinstance(location, FolderLocation):
-            what = "a cluster" if isinstance(location, ClusterLocation) else "an archive"
+            is_cluster = isinstance(location, ClusterLocation)
+            what = "a cluster" if is_cluster else "an archive"
             raise ConfigError(
-                f"{without_credentials(self.location)} is {what}, and queues are in the folder of a store so far.",
-                hint="Name the folder of the store.",
+                f"{without_credentials(self.location)} is {what}, and `kvwal queue` works on the folder of a store so far.",
+                hint="Use the queue of kvwal.connect in Python." if is_cluster else "Name the folder of the store.",
             )
         return LogSelection(location.root, self.namespace, self.cluster, self.node, self.archive)
 

@@ -196,7 +196,8 @@ def test_queues_are_in_folders_only(root: Path, command: str) -> None:
     for location, what in ((root / "_archive", "an archive"), ("s3://bucket/prefix", "an archive"),
                            ("kvwal://127.0.0.1:1", "a cluster")):  # fmt: skip
         ran = kvwal("queue", command, location, *words)
-        sentence = f"kvwal: {location} is {what}, and queues are in the folder of a store so far. Name the folder of the store.\n"
+        hint = "Use the queue of kvwal.connect in Python." if what == "a cluster" else "Name the folder of the store."
+        sentence = f"kvwal: {location} is {what}, and `kvwal queue` works on the folder of a store so far. {hint}\n"
         assert ran == Ran(2, "", sentence)
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
+from kvwal.client.queues.queue import ClusterQueue
 from kvwal.store.aio.queue import Queue as AioQueue
 from kvwal.structures.queue.queue import Queue
 from kvwal.structures.queue.state import QueueState
@@ -57,6 +58,11 @@ class OnThreads:
         await asyncio.to_thread(self._of.__exit__, kind, error, trace)
 
 
+def is_of_cluster(q: Any) -> bool:
+    """Whether this is a queue of a cluster."""
+    return isinstance(q, OnThreads) and isinstance(q._of, ClusterQueue)
+
+
 async def each(call: Any) -> AsyncIterator[Any]:
     """What an iterator gives."""
     for item in call():
@@ -86,5 +92,9 @@ async def _state_of(q: Any) -> QueueState:
     of = q._of if isinstance(q, OnThreads) else q
     if isinstance(of, AioQueue):
         of = await of._reading()
+    if isinstance(of, ClusterQueue):
+        while (await asyncio.to_thread(of._counted))[2] < takers:
+            pass
+        return
     assert isinstance(of, Queue)
     return of._state

@@ -1,0 +1,67 @@
+"""The wait of a task for an item of a queue of a cluster, and its take, which is undone if the task is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from kvwal.client.queues.queue import ClusterQueue
+from kvwal.client.queues.structures import ClusterStructures
+from kvwal.cluster.queues.requests import Item
+from kvwal.ports.clock import SYSTEM
+from kvwal.store.aio.waiting import uncancelled
+from kvwal.structures.queue.waiting import checked_timeout
+
+T = TypeVar("T")
+
+_PAUSE_SECONDS = 0.1
+"""Between two looks of a task that waits for an item: the threads of the client do not wait for it."""
+Undo = Callable[[list[Item]], Awaitable[None]]
+"""Gets the items of a take whose task was cancelled meanwhile."""
+
+
+class Client(Protocol):
+    """The connection of an event loop, as its queues use it."""
+
+    async def on_thread(self, call: Callable[[], T]) -> T:
+        """The result of a call that blocks. If the task is cancelled, the call ends first. Raises `WrongLoop`, `StoreClosed`."""
+        ...
+
+    async def structures(self, name: str) -> ClusterStructures:
+        """A business of the cluster, as threads use it."""
+        ...
+
+
+async def awaited(
+    client: Client, target: ClusterQueue, take: Callable[[], list[Item]], undo: Undo, timeout: float | None
+) -> list[Any]:
+    """The values of what `take` gives, once that is something; an empty list after `timeout` seconds (None: never)."""
+    timeout, begun = checked_timeout(timeout), SYSTEM.elapsed()
+    while not (items := await _taken(client, take, undo)):
+        if not await _is_there(client, target, None if timeout is None else begun + timeout):
+            return []
+    return target.decoded(items)
+
+
+async def _is_there(client: Client, target: ClusterQueue, until: float | None) -> bool:
+    """Wait until an item can be taken, or until a time of the monotonic clock. Returns whether one can be."""
+    while True:
+        left = _PAUSE_SECONDS if until is None else until - SYSTEM.elapsed()
+        if left <= 0:
+            return False
+        await asyncio.sleep(min(left, _PAUSE_SECONDS))
+        if await client.on_thread(target.is_there):
+            return True
+
+
+async def _taken(client: Client, take: Callable[[], list[Item]], undo: Undo) -> list[Item]:
+    got: list[Item] = []
+    try:
+        await client.on_thread(lambda: got.extend(take()))
+    except asyncio.CancelledError:  # the call has ended all the same
+        if got:
+            await uncancelled(partial(undo, got))
+        raise
+    return got

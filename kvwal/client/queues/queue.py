@@ -1,0 +1,209 @@
+"""Queue of a cluster: the methods of an embedded `Queue`, as requests to the member that decides on its items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import date
+from typing import Any, NoReturn
+
+from kvwal.client.cluster_business import ClusterBusiness
+from kvwal.client.queues.blocks import QueueBlock, Renewals, room_of
+from kvwal.client.queues.calls import QueueCalls
+from kvwal.client.queues.transaction import ClusterQueueTransaction
+from kvwal.client.queues.waiting import awaited
+from kvwal.cluster.queues.requests import BROWSE_ITEMS, Await, Browse, Count, Item, Purge, Put, PutBack, PutItem, Take
+from kvwal.entry import DataEntry
+from kvwal.errors import ConfigError, InvalidName
+from kvwal.structures.handle import Handle
+from kvwal.structures.queue.changes import MOST_TAKEN, checked_number
+from kvwal.structures.queue.positions import (
+    checked_priority,
+    item_class,
+    key_of,
+    position_of,
+    priority_of,
+    queue_structure,
+)
+from kvwal.structures.queue.queue import QueuedItem
+from kvwal.structures.queue.waiting import first_of
+from kvwal.structures.time_to_live import TimeToLive, expiry_of
+from kvwal.structures.transaction import checked_size
+
+_MOST_CLASS_BYTES = 127
+"""The longest class of a key that Hazelcast's form of a key has room for."""
+
+
+class ClusterQueue(Handle):
+    """A queue of a cluster. It differs from an embedded queue in these points:
+
+    - Takers in any processes share it. What a block has taken goes back to its place when its process has said nothing for 30 s
+      (the visibility timeout); the block cannot be committed any more.
+    - The timestamp of an item in `items` is its position: the time of the put, by the clock of the member that decided on it.
+    - A call whose answer was lost raises `CommitUnknown`, if it was to change something.
+    - `at` and `watch` are for embedded queues and archives so far.
+    """
+
+    def __init__(
+        self, business: ClusterBusiness, calls: QueueCalls, renewals: Renewals, name: str = "", store: object = None
+    ) -> None:
+        self.structure = queue_structure(name)
+        if len(item_class(self.structure)) > _MOST_CLASS_BYTES:
+            raise InvalidName(f"{name!r} is too long for a queue of a cluster.", hint="Choose a shorter name.")
+        self.business = business
+        self._calls = calls
+        self._renewals = renewals
+        self._store = store
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name!r}{f' of {self._store!r}' if self._store else ''}>"
+
+    @property
+    def name(self) -> str:
+        """See `Queue.name`."""
+        return f"{self.business.name}/{self.structure}"
+
+    def put(self, item: Any, *, priority: int = 0, ttl: TimeToLive | None = None, sync: bool = False) -> int:
+        """See `Queue.put`. `sync` changes nothing."""
+        return self.put_many([item], priority=priority, ttl=ttl)
+
+    def put_many(
+        self, items: Iterable[Any], *, priority: int = 0, ttl: TimeToLive | None = None, sync: bool = False
+    ) -> int:
+        """See `Queue.put_many`. `sync` changes nothing."""
+        puts = self.encoded(items, priority, ttl)
+        checked_size(self.business, room_of(puts))
+        timestamp: int = self._calls.ask(Put(self.business.name, puts), writes=True) if puts else 0
+        return timestamp
+
+    def take(self, timeout: float | None = None) -> Any:
+        """See `Queue.take`."""
+        return first_of(self.take_many(1, timeout), self.name)
+
+    def take_once(self, most: int) -> list[Item]:
+        """Up to `most` items, without a wait."""
+        request = Take(self.business.name, self.structure, checked_number(most), self._calls.codecs.names())
+        return self._calls.items(request, writes=True)
+
+    def put_back(self, items: list[Item]) -> None:
+        """Put items that were taken at their old places."""
+        self._calls.ask(PutBack(self.business.name, self.structure, items), writes=True)
+
+    def is_there(self) -> bool:
+        """Whether an item can be taken now."""
+        return bool(self._calls.ask(Await(self.business.name, self.structure, 0.0), writes=False))
+
+    def take_many(self, most: int, timeout: float | None = 0) -> list[Any]:
+        """See `Queue.take_many`."""
+        checked_number(most)
+        return self.awaited(lambda: self.take_once(most), timeout)
+
+    def peek(self) -> Any:
+        """See `Queue.peek`."""
+        return first_of(map(self._value, self._browsed(1)), self.name)
+
+    def browse(self) -> Iterator[Any]:
+        """See `Queue.browse`."""
+        return map(self._value, self._browsed())
+
+    def items(self) -> Iterator[QueuedItem]:
+        """See `Queue.items`."""
+        for item in self._browsed():
+            position = position_of(item.key)
+            yield QueuedItem(priority_of(item.key), position, self._value(item), position, item.expires)
+
+    def __len__(self) -> int:
+        return self._counted()[0]
+
+    def __bool__(self) -> bool:
+        """Whether an item can be taken."""
+        return len(self) > 0
+
+    @property
+    def in_flight(self) -> int:
+        """See `Queue.in_flight`. The items of takers in all processes."""
+        return self._counted()[1]
+
+    def purge(self) -> int:
+        """See `Queue.purge`."""
+        purged, left = 0, len(self)
+        while left > 0 and (taken := self._purged(min(left, MOST_TAKEN))):
+            purged += taken
+            left -= taken
+        return purged
+
+    def move(self, to: str, most: int) -> int:
+        """See `Queue.move`."""
+        target = ClusterQueue(self.business, self._calls, self._renewals, to)
+        block = self.block()
+        try:
+            items = block.hold(self.structure, checked_number(most), decodes=False)
+            block.puts += [
+                PutItem(target.structure, priority_of(item.key), item.value, item.value_class, item.left_ms)
+                for item in items
+            ]
+            checked_size(self.business, room_of(block.puts))
+        except BaseException:
+            block.give_back()
+            raise
+        if items:
+            block.commit([])
+        else:
+            block.give_back()
+        return len(items)
+
+    def history(self, priority: int, position: int) -> list[DataEntry]:
+        """See `Queue.history`."""
+        return self.business.history(item_class(self.structure), key_of(priority, position))
+
+    def at(self, moment: int | date) -> NoReturn:
+        """Raise `ConfigError`: the past of a queue of a cluster is in its archive."""
+        raise self._not_here("its past", "Query the archive of the cluster for it: the table ends with _history.")
+
+    def watch(self, after: int | date | str | None = None) -> NoReturn:
+        """Raise `ConfigError`: a queue of a cluster cannot be watched."""
+        raise self._not_here("a watch", "Take from the queue, or watch a map that the same transactions change.")
+
+    def _not_here(self, what: str, hint: str) -> ConfigError:
+        return ConfigError(f"{self.name}: a queue of a cluster does not give {what}; nothing was read.", hint=hint)
+
+    def encoded(self, items: Iterable[Any], priority: int, ttl: TimeToLive | None) -> list[PutItem]:
+        """Items to put. Raises `CodecError` and `ConfigError`."""
+        checked_priority(priority)
+        left_ms = 0 if ttl is None else expiry_of(ttl, 0)
+        encode = self._calls.codecs.encode_value
+        return [PutItem(self.structure, priority, *encode(item), left_ms) for item in items]
+
+    def transaction(self) -> ClusterQueueTransaction:
+        """See `Queue.transaction`."""
+        return ClusterQueueTransaction(self)
+
+    def block(self) -> QueueBlock:
+        """A block of takes and puts."""
+        return QueueBlock(self._calls, self._renewals)
+
+    def awaited(self, take: Callable[[], list[Item]], timeout: float | None) -> list[Any]:
+        """The values of what `take` gives, once that is something: see `kvwal.client.queues.waiting.awaited`."""
+        return self.decoded(awaited(self._calls, self.structure, take, timeout))
+
+    def decoded(self, items: Iterable[Item]) -> list[Any]:
+        """The values of items."""
+        return list(map(self._value, items))
+
+    def _value(self, item: Item) -> Any:
+        return self._calls.codecs.decode(item.value, item.value_class)
+
+    def _browsed(self, most: int = BROWSE_ITEMS) -> Iterator[Item]:
+        after = b""
+        while found := self._calls.items(Browse(self.business.name, self.structure, after, most), writes=False):
+            yield from found
+            after = found[-1].key
+
+    def _counted(self) -> list[int]:
+        """The items that can be taken, those in flight, and the takers that wait."""
+        numbers: list[int] = self._calls.ask(Count(self.business.name, self.structure), writes=False)
+        return numbers
+
+    def _purged(self, most: int) -> int:
+        """Take items away, and return how many."""
+        deleted: int = self._calls.ask(Purge(self.business.name, self.structure, most), writes=True)
+        return deleted

@@ -1,0 +1,50 @@
+"""The structures of one business of a cluster: its maps and queues, and transactions over several of them."""
+
+from __future__ import annotations
+
+from kvwal.client.cluster_business import ClusterBusiness
+from kvwal.client.queues.blocks import Renewals
+from kvwal.client.queues.calls import QueueCalls
+from kvwal.client.queues.named_map import ClusterNamedMap
+from kvwal.client.queues.queue import ClusterQueue
+from kvwal.client.queues.transaction import ClusterTransaction
+from kvwal.cluster.queues.requests import Queues
+from kvwal.structures.handle import Handle
+from kvwal.structures.map.map import Map
+
+
+class ClusterStructures(Handle):
+    """A business of a cluster: see `kvwal.structures.facade.Structures`."""
+
+    def __init__(self, business: ClusterBusiness, calls: QueueCalls, renewals: Renewals, own_map: Map) -> None:
+        self.business = business
+        self._calls = calls
+        self._renewals = renewals
+        self._own_map = own_map
+
+    def __repr__(self) -> str:
+        return f"<Business {self.business.label!r}>"
+
+    @property
+    def name(self) -> str:
+        """The name of the business."""
+        return self.business.name
+
+    def map(self, name: str = "") -> Map:
+        """The map `name` of the business; its own map, that of `ClusterStore.map`, without a name. Raises `InvalidName`."""
+        found = self.map_in_block(name)
+        if name:  # from now on the members know that the business is more than its own map
+            self._calls.ask(Queues(self.business.name), writes=False)
+        return found
+
+    def map_in_block(self, name: str) -> Map:
+        """As `map`, for a block: it tells the members by itself. Asks nobody."""
+        return ClusterNamedMap(self.business, name) if name else self._own_map
+
+    def queue(self, name: str = "") -> ClusterQueue:
+        """The queue `name` of the business; its own, that of `ClusterStore.queue`, without a name. Raises `InvalidName`."""
+        return ClusterQueue(self.business, self._calls, self._renewals, name)
+
+    def transaction(self) -> ClusterTransaction:
+        """`with business.transaction() as t: t.map("state")["last"] = t.queue("todo").take()`: all of it, or nothing."""
+        return ClusterTransaction(self)

@@ -1,0 +1,122 @@
+"""Transactions of a business of a cluster: the changes of one `with` block, of any of its maps and queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from kvwal.client.cluster_business import ClusterBusiness
+from kvwal.client.queues.blocks import QueueBlock, room_of
+from kvwal.entry import Entry, entry_identity
+from kvwal.key_class import is_of_map
+from kvwal.structures.map.map import MapOfTransaction
+from kvwal.structures.queue.changes import checked_number
+from kvwal.structures.queue.waiting import first_of
+from kvwal.structures.time_to_live import TimeToLive
+from kvwal.structures.transaction import TransactionChanges, checked_size, commit
+
+if TYPE_CHECKING:
+    from kvwal.client.queues.queue import ClusterQueue
+    from kvwal.client.queues.structures import ClusterStructures
+
+
+class ClusterQueuePuts:
+    """The puts of one queue in a block. Every call raises `TransactionClosed` outside the block."""
+
+    def __init__(self, changes: TransactionChanges, block: QueueBlock, target: ClusterQueue) -> None:
+        self._block_changes = changes
+        self._block = block
+        self._target = target
+
+    def put(self, item: Any, *, priority: int = 0, ttl: TimeToLive | None = None) -> None:
+        """Put an item, at the end of the block. A take of the same block does not get it."""
+        self.put_many([item], priority=priority, ttl=ttl)
+
+    def put_many(self, items: Iterable[Any], *, priority: int = 0, ttl: TimeToLive | None = None) -> None:
+        """Put items in their order, at the end of the block."""
+        self._block_changes.check_open()
+        self._block.puts += self._target.encoded(items, priority, ttl)
+
+
+class ClusterQueueInTransaction(ClusterQueuePuts):
+    """The takes and puts of one queue in a block, on a thread."""
+
+    def take(self, timeout: float | None = None) -> Any:
+        """Take the first item: it is in flight until the end of the block. Waits, and raises `queue.Empty`, as `Queue.take`."""
+        return first_of(self.take_many(1, timeout), self._target.name)
+
+    def take_many(self, most: int, timeout: float | None = 0) -> list[Any]:
+        """Take up to `most` items, as `Queue.take_many`: they are in flight until the end of the block."""
+        self._block_changes.check_open()
+        structure, number = self._target.structure, checked_number(most)
+        return self._target.awaited(lambda: self._block.hold(structure, number, decodes=True), timeout)
+
+
+def commit_block(business: ClusterBusiness, block: QueueBlock, entries: list[Entry]) -> int:
+    """Commit a block with its changes of maps; return the timestamp, 0 if it changes nothing. After an error that is not
+    `CommitUnknown` the items are at their places.
+    """
+    latest = list({entry_identity(entry): entry for entry in entries}.values())
+    try:
+        checked_size(business, [*latest, *room_of(block.puts)])
+    except BaseException:
+        block.give_back()
+        raise
+    if block.has_changes or not all(is_of_map(entry.key_class) for entry in latest):
+        return block.commit(latest)
+    block.give_back()
+    return commit(business, latest) if latest else 0
+
+
+class _ClusterBlock:
+    """A transaction over the maps and queues of one business. If the block raises, nothing is written.
+
+    Used by one thread, for one `with` block. `timestamp` is 0 until it is committed. If the process of the block says nothing for
+    the visibility timeout, the commit raises `TransactionClosed`, and nothing of the block is written.
+    """
+
+    def __init__(self, business: ClusterBusiness, block: QueueBlock) -> None:
+        self.changes = TransactionChanges()
+        self.timestamp = 0
+        self._business = business
+        self._block = block
+
+    def __enter__(self) -> Self:
+        self.changes.begin()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Commit, unless the block raised. Then set `timestamp`."""
+        entries = self.changes.end(raised=kind is not None).entries
+        if kind is not None:
+            self._block.give_back()
+        else:
+            self.timestamp = commit_block(self._business, self._block, entries)
+
+
+class ClusterTransaction(_ClusterBlock):
+    """A transaction over maps and queues of one business of a cluster: see `kvwal.structures.facade.BusinessTransaction`."""
+
+    def __init__(self, structures: ClusterStructures) -> None:
+        super().__init__(structures.business, structures.queue().block())
+        self._structures = structures
+
+    def map(self, name: str = "") -> MapOfTransaction:
+        """A map in the block: what is put is there at its end, and a read in the block shows it."""
+        return MapOfTransaction(self.changes, self._structures.map_in_block(name))
+
+    def queue(self, name: str = "") -> ClusterQueueInTransaction:
+        """A queue in the block: what is taken is in flight until its end."""
+        return ClusterQueueInTransaction(self.changes, self._block, self._structures.queue(name))
+
+
+class ClusterQueueTransaction(_ClusterBlock, ClusterQueueInTransaction):
+    """A transaction of one queue of a cluster."""
+
+    def __init__(self, target: ClusterQueue) -> None:
+        block = target.block()
+        _ClusterBlock.__init__(self, target.business, block)
+        ClusterQueueInTransaction.__init__(self, self.changes, block, target)
