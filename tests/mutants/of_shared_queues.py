@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-OWNER = "tests/unit/cluster/queues/test_owner.py"
+OWNER = "tests/unit/queue/test_cluster_owner.py"
 
 MUTANTS = [
     Mutant(

@@ -9,9 +9,8 @@ from typing import Any, Self
 
 from kvwal.client.queues.aio_waiting import Client, awaited
 from kvwal.client.queues.blocks import QueueBlock
-from kvwal.client.queues.queue import ClusterQueue
 from kvwal.client.queues.structures import ClusterStructures
-from kvwal.client.queues.transaction import ClusterQueuePuts, commit_block
+from kvwal.client.queues.transaction import BlockQueue, ClusterQueuePuts, commit_block
 from kvwal.cluster.queues.requests import Item
 from kvwal.entry import Entry
 from kvwal.errors import TransactionClosed
@@ -28,7 +27,7 @@ from kvwal.structures.transaction import TransactionChanges
 class AsyncQueueInTransaction(ClusterQueuePuts):
     """The takes and puts of one queue in a block, for a task. Every call raises `TransactionClosed` outside the block."""
 
-    def __init__(self, client: Client, changes: TransactionChanges, block: QueueBlock, target: ClusterQueue) -> None:
+    def __init__(self, client: Client, changes: TransactionChanges, block: QueueBlock, target: BlockQueue) -> None:
         super().__init__(changes, block, target)
         self._client = client
 

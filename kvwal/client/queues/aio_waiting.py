@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from kvwal.client.queues.queue import ClusterQueue
 from kvwal.client.queues.structures import ClusterStructures
+from kvwal.client.queues.transaction import BlockQueue
 from kvwal.cluster.queues.requests import Item
 from kvwal.ports.clock import SYSTEM
 from kvwal.store.aio.waiting import uncancelled
@@ -35,7 +35,7 @@ class Client(Protocol):
 
 
 async def awaited(
-    client: Client, target: ClusterQueue, take: Callable[[], list[Item]], undo: Undo, timeout: float | None
+    client: Client, target: BlockQueue, take: Callable[[], list[Item]], undo: Undo, timeout: float | None
 ) -> list[Any]:
     """The values of what `take` gives, once that is something; an empty list after `timeout` seconds (None: never)."""
     timeout, begun = checked_timeout(timeout), SYSTEM.elapsed()
@@ -45,7 +45,7 @@ async def awaited(
     return target.decoded(items)
 
 
-async def _is_there(client: Client, target: ClusterQueue, until: float | None) -> bool:
+async def _is_there(client: Client, target: BlockQueue, until: float | None) -> bool:
     """Wait until an item can be taken, or until a time of the monotonic clock. Returns whether one can be."""
     while True:
         left = _PAUSE_SECONDS if until is None else until - SYSTEM.elapsed()

@@ -7,10 +7,10 @@ from kvwal.client.queues.blocks import Renewals
 from kvwal.client.queues.calls import QueueCalls
 from kvwal.client.queues.named_map import ClusterNamedMap
 from kvwal.client.queues.queue import ClusterQueue
-from kvwal.client.queues.transaction import ClusterTransaction
+from kvwal.client.queues.transaction import ClusterBlock, ClusterQueueInTransaction
 from kvwal.cluster.queues.requests import Queues
 from kvwal.structures.handle import Handle
-from kvwal.structures.map.map import Map
+from kvwal.structures.map.map import Map, MapOfTransaction
 
 
 class ClusterStructures(Handle):
@@ -48,3 +48,19 @@ class ClusterStructures(Handle):
     def transaction(self) -> ClusterTransaction:
         """`with business.transaction() as t: t.map("state")["last"] = t.queue("todo").take()`: all of it, or nothing."""
         return ClusterTransaction(self)
+
+
+class ClusterTransaction(ClusterBlock):
+    """A transaction over maps and queues of one business of a cluster: see `kvwal.structures.facade.BusinessTransaction`."""
+
+    def __init__(self, structures: ClusterStructures) -> None:
+        super().__init__(structures.business, structures.queue().block())
+        self._structures = structures
+
+    def map(self, name: str = "") -> MapOfTransaction:
+        """A map in the block: what is put is there at its end, and a read in the block shows it."""
+        return MapOfTransaction(self.changes, self._structures.map_in_block(name))
+
+    def queue(self, name: str = "") -> ClusterQueueInTransaction:
+        """A queue in the block: what is taken is in flight until its end."""
+        return ClusterQueueInTransaction(self.changes, self._block, self._structures.queue(name))

@@ -2,29 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Protocol, Self
 
 from kvwal.client.cluster_business import ClusterBusiness
 from kvwal.client.queues.blocks import QueueBlock, room_of
+from kvwal.cluster.queues.requests import Item, PutItem
 from kvwal.entry import Entry, entry_identity
 from kvwal.key_class import is_of_map
-from kvwal.structures.map.map import MapOfTransaction
 from kvwal.structures.queue.changes import checked_number
 from kvwal.structures.queue.waiting import first_of
 from kvwal.structures.time_to_live import TimeToLive
 from kvwal.structures.transaction import TransactionChanges, checked_size, commit
 
-if TYPE_CHECKING:
-    from kvwal.client.queues.queue import ClusterQueue
-    from kvwal.client.queues.structures import ClusterStructures
+
+class BlockQueue(Protocol):
+    """The queue of a cluster, as its blocks use it."""
+
+    structure: str
+    business: ClusterBusiness
+
+    @property
+    def name(self) -> str:
+        """The name in messages."""
+        ...
+
+    def block(self) -> QueueBlock:
+        """A block of takes and puts."""
+        ...
+
+    def encoded(self, items: Iterable[Any], priority: int, ttl: TimeToLive | None) -> list[PutItem]:
+        """Items to put."""
+        ...
+
+    def awaited(self, take: Callable[[], list[Item]], timeout: float | None) -> list[Any]:
+        """The values of what `take` gives, once that is something."""
+        ...
+
+    def is_there(self) -> bool:
+        """Whether an item can be taken now."""
+        ...
+
+    def decoded(self, items: Iterable[Item]) -> list[Any]:
+        """The values of items."""
+        ...
 
 
 class ClusterQueuePuts:
     """The puts of one queue in a block. Every call raises `TransactionClosed` outside the block."""
 
-    def __init__(self, changes: TransactionChanges, block: QueueBlock, target: ClusterQueue) -> None:
+    def __init__(self, changes: TransactionChanges, block: QueueBlock, target: BlockQueue) -> None:
         self._block_changes = changes
         self._block = block
         self._target = target
@@ -69,7 +97,7 @@ def commit_block(business: ClusterBusiness, block: QueueBlock, entries: list[Ent
     return commit(business, latest) if latest else 0
 
 
-class _ClusterBlock:
+class ClusterBlock:
     """A transaction over the maps and queues of one business. If the block raises, nothing is written.
 
     Used by one thread, for one `with` block. `timestamp` is 0 until it is committed. If the process of the block says nothing for
@@ -97,26 +125,10 @@ class _ClusterBlock:
             self.timestamp = commit_block(self._business, self._block, entries)
 
 
-class ClusterTransaction(_ClusterBlock):
-    """A transaction over maps and queues of one business of a cluster: see `kvwal.structures.facade.BusinessTransaction`."""
-
-    def __init__(self, structures: ClusterStructures) -> None:
-        super().__init__(structures.business, structures.queue().block())
-        self._structures = structures
-
-    def map(self, name: str = "") -> MapOfTransaction:
-        """A map in the block: what is put is there at its end, and a read in the block shows it."""
-        return MapOfTransaction(self.changes, self._structures.map_in_block(name))
-
-    def queue(self, name: str = "") -> ClusterQueueInTransaction:
-        """A queue in the block: what is taken is in flight until its end."""
-        return ClusterQueueInTransaction(self.changes, self._block, self._structures.queue(name))
-
-
-class ClusterQueueTransaction(_ClusterBlock, ClusterQueueInTransaction):
+class ClusterQueueTransaction(ClusterBlock, ClusterQueueInTransaction):
     """A transaction of one queue of a cluster."""
 
-    def __init__(self, target: ClusterQueue) -> None:
+    def __init__(self, target: BlockQueue) -> None:
         block = target.block()
-        _ClusterBlock.__init__(self, target.business, block)
+        ClusterBlock.__init__(self, target.business, block)
         ClusterQueueInTransaction.__init__(self, self.changes, block, target)

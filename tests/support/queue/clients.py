@@ -24,7 +24,7 @@ from tests.support.polling import POLL_S, until
 from tests.support.queue.blocks import RolledBackError
 
 T = TypeVar("T")
-TODO, MOVED, LINE = "todo", "moved", "line"
+WORK, MOVED, LINE = "todo", "moved", "line"
 MOST, MOST_OF_LINE = 2, 5
 """Items of one plain take."""
 EACH = ("put", "take", "block", "roll back", "line put", "line take")
@@ -80,7 +80,7 @@ class QueueClients:
     def __init__(self, business: Any, *, producers: int = 2, takers: int = 2, blocks: int = 2) -> None:
         self.told: Counter[tuple[str, str]] = Counter()
         self.items = Items()
-        self._todo, self._moved, self._line = (business.queue(name) for name in (TODO, MOVED, LINE))
+        self._todo, self._moved, self._line = (business.queue(name) for name in (WORK, MOVED, LINE))
         self._business = business
         self._stopped = threading.Event()
         self._said = threading.Condition()
@@ -148,7 +148,7 @@ class QueueClients:
             yield "take", outcome
 
     def _following(self) -> Iterator[tuple[str, str]]:
-        """One taker of the queue with one producer: in order, whatever happens."""
+        """One taker of the queue with one producer: always in order."""
         last = ""
         while True:
             got: list[str] = []
@@ -170,7 +170,7 @@ class QueueClients:
     def _move(self, got: list[str], *, rolls_back: bool) -> None:
         try:
             with self._business.transaction() as t:
-                taken = t.queue(TODO).take_many(3, timeout=1)
+                taken = t.queue(WORK).take_many(3, timeout=1)
                 got.extend(taken)
                 self.items.given(taken)
                 t.queue(MOVED).put_many(taken)
@@ -184,7 +184,7 @@ class QueueClients:
         """What is wrong, with what is in the queues in the end."""
         items, wrong = self.items, list(self.items.wrong)
         there = set(left) | set(line)
-        for name, found in ((TODO, left), (LINE, line)):
+        for name, found in ((WORK, left), (LINE, line)):
             wrong += [f"{item} is in {name} twice" for item, times in Counter(found).items() if times > 1]
             for producer in {item.split("-")[0] for item in found}:
                 own = [item for item in found if item.startswith(f"{producer}-")]
@@ -252,8 +252,8 @@ def checked_queues(connect: Any, name: str, **shape: int) -> Iterator[QueueClien
             yield clients
         finally:
             clients.end()
-        for each in (TODO, MOVED, LINE):
+        for each in (WORK, MOVED, LINE):
             until(lambda each=each: _answered(lambda: business.queue(each).in_flight) == 0 or None)  # type: ignore[misc]
-        left, moved, line = (_all(business.queue(each)) for each in (TODO, MOVED, LINE))
+        left, moved, line = (_all(business.queue(each)) for each in (WORK, MOVED, LINE))
     print(f"{name}: {dict(sorted(clients.told.items()))}; {len(left)} left, {len(moved)} moved")
     assert not (wrong := clients.judge(left, moved, line)), "\n".join(wrong[:20])
