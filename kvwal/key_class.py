@@ -21,7 +21,6 @@ QUEUE = "queue"
 _MARKS, _SCHEMAS = "dropped", "schema"
 _KEPT = frozenset({_MARKS, _SCHEMAS, "time", "intent"})
 _END_OF_STRUCTURE = ":"
-_BESIDE = f"{_END_OF_STRUCTURE}_"
 
 
 def structure_of(key_class: str) -> str:

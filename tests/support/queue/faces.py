@@ -95,6 +95,6 @@ async def _state_of(q: Any) -> QueueState:
     if isinstance(of, ClusterQueue):
         while (await asyncio.to_thread(of._counted))[2] < takers:
             pass
-        return
+        return None
     assert isinstance(of, Queue)
     return of._state
