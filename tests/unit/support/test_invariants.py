@@ -11,11 +11,15 @@ import kvwal
 from kvwal.config import Settings
 from kvwal.entry import Entry, encode_entries
 from kvwal.log.appender import Appender
+from kvwal.log.checkpoint import checkpoint
+from kvwal.log.files.format import FORMAT, WITH_QUEUES
+from kvwal.log.reader import entry_decoder
 from kvwal.ports.disk import OS_DISK
 from kvwal.store.scheduling.timetable import Timetable
 from kvwal_archive.objects import Listed
 from tests.support.disk.faults import FakeClock
 from tests.support.disk.power import MemoryDisk
+from tests.support.invariants.formats import unmarked
 from tests.support.invariants.job_waits import Passed, due_jobs
 from tests.support.invariants.owners import Ended, strangers_of_archive, strangers_of_log
 from tests.support.invariants.time_order import disorder
@@ -64,6 +68,21 @@ def test_a_timestamp_that_does_not_ascend_is_found(timestamps: list[int], merged
         appender.rotate()
     appender.close(seal=True)
     assert (disorder(disk, FOLDER) is not None) == found
+
+
+@pytest.mark.parametrize("key_class", ["queue:int", "queue/todo:int", "str", "map/queue:str"])
+@pytest.mark.parametrize("given", [FORMAT, WITH_QUEUES])
+def test_an_entry_of_a_queue_in_a_file_of_another_format_is_found(key_class: str, given: int) -> None:
+    disk = MemoryDisk()
+    disk.make_folders(FOLDER)
+    appender = Appender(disk, FakeClock(), FOLDER, header(), Settings(), [])
+    entry = Entry(b"queue", key_class, b"v", "bytes", False, 1)
+    appender.append([encode_entries([entry])], 1, sync=True, format=given)
+    appender.rotate()
+    checkpoint(disk, FakeClock(), FOLDER, appender.sealed, entry_decoder())
+    appender.close(seal=True)
+    files = 2 if key_class.startswith("queue") and given == FORMAT else 0
+    assert len(list(unmarked(disk, FOLDER))) == files
 
 
 def test_a_job_that_is_passed_over_twice_is_found() -> None:
