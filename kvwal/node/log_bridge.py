@@ -14,6 +14,7 @@ from kvwal.entry import Decode, Entry, make_decoder
 from kvwal.errors import KvwalError
 from kvwal.key_class import DROPPED
 from kvwal.key_codecs import ORDERED
+from kvwal.log.files.format import FORMAT, format_for
 from kvwal.log.submission import Submission, size_of
 from kvwal.node.adapters.destroyed_maps import drop, may_retire_log
 from kvwal.ports.boundary import start_task, when_done
@@ -33,8 +34,9 @@ _NOTHING, _END = -1, -2
 class _BatchReply:
     """The answer to a batch, with the methods of a future. It is sent at once: a future would wait for the next loop tick."""
 
-    def __init__(self, tell: Callable[[BaseException | None, int], None]) -> None:
+    def __init__(self, tell: Callable[[BaseException | None, int], None], entries: list[Entry]) -> None:
         self._tell = tell
+        self._entries = entries
         self._done = False
 
     def cancelled(self) -> bool:
@@ -45,10 +47,10 @@ class _BatchReply:
         """See `Completion.done`."""
         return self._done
 
-    def set_result(self, result: int, /) -> None:
-        """See `Completion.set_result`: the timestamp of the batch."""
+    def set_result(self, result: Any, /) -> None:
+        """See `Completion.set_result`. The batch has its timestamp."""
         self._done = True
-        self._tell(None, result)
+        self._tell(None, self._entries[0].timestamp)
 
     def set_exception(self, error: BaseException, /) -> None:
         """See `Completion.set_exception`."""
@@ -96,7 +98,10 @@ class LogBridge:
             mark = Submission(entries, size_of(entries), future)
             self._keep(self._submit_mark(number, mark, future), mark)
             return
-        submission = Submission(entries, size_of(entries), _BatchReply(answer))
+        # The writer looks for entries of queues in what it decides only: they give the log a format of its own.
+        of_queues = format_for({entry.key_class for entry in entries}) != FORMAT
+        decide = (lambda group: entries) if of_queues else None
+        submission = Submission(entries, size_of(entries), _BatchReply(answer, entries), decide)
         business = self._businesses.get(number)
         try:
             if business is not None and not business.closed and business.offer(submission):

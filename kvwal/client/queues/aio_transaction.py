@@ -88,7 +88,7 @@ class AsyncClusterTransaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Commit, unless the block raised. Then set `timestamp`."""
-        entries = self.changes.end(raised=kind is not None).entries
+        entries = self.changes.end().entries
         structures, block = self._open()
         if kind is None:
             await self._client.on_thread(partial(self._commit, structures, block, entries))

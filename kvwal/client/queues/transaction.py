@@ -118,7 +118,7 @@ class ClusterBlock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Commit, unless the block raised. Then set `timestamp`."""
-        entries = self.changes.end(raised=kind is not None).entries
+        entries = self.changes.end().entries
         if kind is not None:
             self._block.give_back()
         else:

@@ -76,6 +76,11 @@ async def content(q: Any) -> list[Any]:
 
 async def waits(q: Any, takers: int) -> None:
     """Return when so many takers wait for an item of the queue."""
+    of = q._of if isinstance(q, OnThreads) else q
+    if isinstance(of, ClusterQueue):
+        while (await asyncio.to_thread(of._counted))[2] < takers:
+            pass
+        return
     state = await _state_of(q)
     while len(state._takers) < takers:
         await asyncio.sleep(0)
@@ -92,9 +97,5 @@ async def _state_of(q: Any) -> QueueState:
     of = q._of if isinstance(q, OnThreads) else q
     if isinstance(of, AioQueue):
         of = await of._reading()
-    if isinstance(of, ClusterQueue):
-        while (await asyncio.to_thread(of._counted))[2] < takers:
-            pass
-        return None
     assert isinstance(of, Queue)
     return of._state
