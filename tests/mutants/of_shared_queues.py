@@ -48,11 +48,12 @@ MUTANTS = [
         OWNER,
     ),
     Mutant(
-        "a change does not depend on the owner record",
+        "a change of an earlier owner is acknowledged",
         6,
         "kvwal/node/queues/writes.py",
-        "        if outcome == REFUSED:\n",
-        '        if outcome == "":\n',
+        "        if outcome == REFUSED:\n            for change in batch:\n                _fail(change, self.moved())\n"
+        "            self.end()\n            return None\n        if outcome != DONE:\n",
+        "        if outcome not in (DONE, REFUSED):\n",
         OWNER,
     ),
     Mutant(

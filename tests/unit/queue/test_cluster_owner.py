@@ -189,6 +189,21 @@ def test_the_next_owner_knows_what_takers_hold() -> None:
     run(test)
 
 
+def test_an_owner_before_this_one_gives_nothing_to_a_block() -> None:
+    async def test(owners: Owners) -> None:
+        one = await owners.begun()
+        await one.put("a", "b")
+        held = await one.hold("block")
+        two = await owners.begun()
+        with pytest.raises(ClusterUnreachable, match="another member decides"):
+            await one.hold("other")
+        assert [block for _, block in owners.shared.claims] == ["block"]
+        assert await two.take(9) == ["b"]
+        await two.commit("block", held)
+
+    run(test)
+
+
 def test_what_an_owner_before_this_one_releases_late_is_its_own() -> None:
     async def test(owners: Owners) -> None:
         one = await owners.begun()
