@@ -17,6 +17,7 @@ from kvwal.errors import ConfigError
 from kvwal.store.aio.map import Map
 from kvwal.structures.handle import Handle
 from kvwal.structures.queue.changes import checked_number
+from kvwal.structures.queue.options import QueueOptions
 from kvwal.structures.queue.positions import queue_structure
 from kvwal.structures.queue.queue import QueuedItem
 from kvwal.structures.queue.waiting import first_of
@@ -48,16 +49,33 @@ class ClusterQueue(Handle, AsyncIterator[Any]):
         """See `Queue.name`."""
         return f"{self._business}/{self._structure}"
 
-    async def put(self, item: Any, *, priority: int = 0, ttl: TimeToLive | None = None, sync: bool = False) -> int:
-        """See `Queue.put`. `sync` changes nothing."""
-        return await self.put_many([item], priority=priority, ttl=ttl)
+    async def put(
+        self,
+        item: Any,
+        *,
+        priority: int = 0,
+        ttl: TimeToLive | None = None,
+        delay: TimeToLive | None = None,
+        timeout: float | None = None,
+        sync: bool = False,
+    ) -> int:
+        """See `kvwal.client.queues.queue.ClusterQueue.put`."""
+        return await self.put_many([item], priority=priority, ttl=ttl, delay=delay, timeout=timeout)
 
     async def put_many(
-        self, items: Iterable[Any], *, priority: int = 0, ttl: TimeToLive | None = None, sync: bool = False
+        self,
+        items: Iterable[Any],
+        *,
+        priority: int = 0,
+        ttl: TimeToLive | None = None,
+        delay: TimeToLive | None = None,
+        timeout: float | None = None,
+        sync: bool = False,
     ) -> int:
-        """See `Queue.put_many`. `sync` changes nothing."""
+        """See `kvwal.client.queues.queue.ClusterQueue.put_many`."""
         own = await self.opened()
-        return await self._client.on_thread(partial(own.put_many, items, priority=priority, ttl=ttl))
+        put = partial(own.put_many, items, priority=priority, ttl=ttl, delay=delay, timeout=timeout)
+        return await self._client.on_thread(put)
 
     async def take(self, timeout: float | None = None) -> Any:
         """See `Queue.take`."""
@@ -100,6 +118,18 @@ class ClusterQueue(Handle, AsyncIterator[Any]):
     async def in_flight(self) -> int:
         """See `Queue.in_flight`."""
         return await self._asked(lambda own: own.in_flight)
+
+    async def delayed(self) -> int:
+        """See `Queue.delayed`. None is delayed in a cluster."""
+        return 0
+
+    async def options(self) -> QueueOptions:
+        """See `Queue.options`. None is set in a cluster."""
+        return QueueOptions()
+
+    async def set_options(self, **options: Any) -> Any:
+        """Raise `ConfigError`: see `kvwal.client.queues.queue.ClusterQueue.set_options`."""
+        await self._asked(lambda own: own.set_options(**options))
 
     async def purge(self) -> int:
         """See `Queue.purge`."""

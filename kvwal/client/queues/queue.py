@@ -16,6 +16,7 @@ from kvwal.entry import DataEntry
 from kvwal.errors import ConfigError, InvalidName
 from kvwal.structures.handle import Handle
 from kvwal.structures.queue.changes import MOST_TAKEN, checked_number
+from kvwal.structures.queue.options import QueueOptions
 from kvwal.structures.queue.positions import (
     checked_priority,
     item_class,
@@ -25,7 +26,7 @@ from kvwal.structures.queue.positions import (
     queue_structure,
 )
 from kvwal.structures.queue.queue import QueuedItem
-from kvwal.structures.queue.waiting import first_of
+from kvwal.structures.queue.waiting import checked_timeout, first_of
 from kvwal.structures.time_to_live import TimeToLive, expiry_of
 from kvwal.structures.transaction import checked_size
 
@@ -40,7 +41,7 @@ class ClusterQueue(Handle):
       (the visibility timeout); the block cannot be committed any more.
     - The timestamp of an item in `items` is its position: the time of the put, by the clock of the member that decided on it.
     - A call whose answer was lost raises `CommitUnknown`, if it was to change something.
-    - `at` and `watch` are for embedded queues and archives so far.
+    - `at` and `watch`, options and delays are for embedded queues so far.
     """
 
     def __init__(
@@ -62,14 +63,34 @@ class ClusterQueue(Handle):
         """See `Queue.name`."""
         return f"{self.business.name}/{self.structure}"
 
-    def put(self, item: Any, *, priority: int = 0, ttl: TimeToLive | None = None, sync: bool = False) -> int:
-        """See `Queue.put`. `sync` changes nothing."""
-        return self.put_many([item], priority=priority, ttl=ttl)
+    def put(
+        self,
+        item: Any,
+        *,
+        priority: int = 0,
+        ttl: TimeToLive | None = None,
+        delay: TimeToLive | None = None,
+        timeout: float | None = None,
+        sync: bool = False,
+    ) -> int:
+        """See `Queue.put`. It never waits: the queue has no capacity. `ConfigError` for a delay. `sync` changes nothing."""
+        return self.put_many([item], priority=priority, ttl=ttl, delay=delay, timeout=timeout)
 
     def put_many(
-        self, items: Iterable[Any], *, priority: int = 0, ttl: TimeToLive | None = None, sync: bool = False
+        self,
+        items: Iterable[Any],
+        *,
+        priority: int = 0,
+        ttl: TimeToLive | None = None,
+        delay: TimeToLive | None = None,
+        timeout: float | None = None,
+        sync: bool = False,
     ) -> int:
-        """See `Queue.put_many`. `sync` changes nothing."""
+        """See `Queue.put_many`, and `put`."""
+        if timeout is not None:
+            checked_timeout(timeout)
+        if delay is not None:
+            raise self._without_options("delay")
         puts = self.encoded(items, priority, ttl)
         checked_size(self.business, room_of(puts))
         timestamp: int = self._calls.ask(Put(self.business.name, puts), writes=True) if puts else 0
@@ -122,6 +143,25 @@ class ClusterQueue(Handle):
     def in_flight(self) -> int:
         """See `Queue.in_flight`. The items of takers in all processes."""
         return self._counted()[1]
+
+    @property
+    def delayed(self) -> int:
+        """See `Queue.delayed`. None is delayed in a cluster."""
+        return 0
+
+    def options(self) -> QueueOptions:
+        """See `Queue.options`. None is set in a cluster."""
+        return QueueOptions()
+
+    def set_options(self, **options: Any) -> NoReturn:
+        """Raise `ConfigError`: a queue of a cluster has no options."""
+        raise self._without_options(", ".join(options) or "option")
+
+    def _without_options(self, what: str) -> ConfigError:
+        return ConfigError(
+            f"{self.name}: a queue of a cluster has no {what}; nothing was written.",
+            hint="Options are those of a queue in a folder. Keep a delay or a count in the item, and put it again.",
+        )
 
     def purge(self) -> int:
         """See `Queue.purge`."""
