@@ -17,7 +17,7 @@ from kvwal.structures.queue.options import QueueOptions
 from tests.support.cluster.nodes import CLUSTER, Cluster, needs_hazelcast
 from tests.support.disk.faults import FakeClock, open_aio, open_store
 from tests.support.queue.blocks import rolled_back_here
-from tests.support.queue.faces import OnThreads, content, is_of_cluster, putters, waits
+from tests.support.queue.faces import OnThreads, content, emptied, is_of_cluster, putters, waits
 
 Run = Callable[..., None]
 
@@ -34,7 +34,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
                 pytest.skip("the members of a cluster have clocks of their own")
             addresses = [node.address for node in three.nodes]
             with await asyncio.to_thread(kvwal.connect, addresses, cluster=CLUSTER) as made:
-                await asyncio.to_thread(empty, made.business("work"))
+                await asyncio.to_thread(emptied, made.business("work"))
                 yield OnThreads(made)
         elif request.param == "asynchronous":
             async with open_aio(tmp_path, flush="os", **given) as store:
@@ -51,14 +51,6 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
         asyncio.run(main())
 
     return run_test
-
-
-def empty(business: Any) -> None:
-    """All tests use one business of the cluster."""
-    for name in ("", "todo", "done", "a", "b"):
-        business.queue(name).purge()
-    for name in ("", "state"):
-        business.map(name).clear()
 
 
 def test_items_come_in_the_order_of_their_puts_and_priorities(run: Run) -> None:
@@ -376,20 +368,6 @@ def test_deliveries_delays_and_dead_letters(run: Run) -> None:
         assert (await q.count(), await q.purge(), await q.delayed()) == (0, 1, 0)
 
     run(test, clock=clock)
-
-
-def test_a_waiting_taker_is_woken_when_an_item_is_due(run: Run) -> None:
-    async def test(business: Any, store: Any) -> None:
-        q = business.queue()
-        if is_of_cluster(q):
-            pytest.skip("a queue of a cluster has no delay")
-        await q.put("later", delay=3600)
-        taker = asyncio.create_task(q.take())
-        await waits(q, 1)
-        await q.put("soon", delay=0.02)
-        assert await taker == "soon"
-
-    run(test)
 
 
 def test_the_past_of_a_queue_and_of_an_item(run: Run) -> None:

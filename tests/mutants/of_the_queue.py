@@ -6,9 +6,9 @@ from tests.mutants.mutant import Mutant
 
 QUEUE = "tests/unit/queue/test_queue.py"
 MODEL = "tests/unit/queue/test_queue_model.py"
-CAPACITY = "tests/unit/queue/test_capacity.py"
-DELIVERIES = "tests/unit/queue/test_deliveries.py"
-OPTIONS_MODEL = "tests/unit/queue/test_options_model.py"
+CAPACITY = "tests/unit/queue_options/test_capacity.py"
+DELIVERIES = "tests/unit/queue_options/test_deliveries.py"
+OPTIONS_MODEL = "tests/unit/queue_options/test_options_model.py"
 STATE = "kvwal/structures/queue/state.py"
 FORMATS = "tests/unit/log_files/test_queue_format.py"
 CHANGES = "kvwal/structures/queue/changes.py"

@@ -99,3 +99,11 @@ async def _state_of(q: Any) -> QueueState:
         of = await of._reading()
     assert isinstance(of, Queue)
     return of._state
+
+
+def emptied(business: Any) -> None:
+    """All tests use one business of the cluster."""
+    for name in ("", "todo", "done", "a", "b"):
+        business.queue(name).purge()
+    for name in ("", "state"):
+        business.map(name).clear()

@@ -13,7 +13,7 @@ import pytest
 from kvwal.aio import Queue
 from tests.support.disk.faults import open_aio
 from tests.support.queue.blocks import rolled_back_here
-from tests.support.queue.faces import content, putters
+from tests.support.queue.faces import content, putters, waits
 from tests.support.queue.steps import StepWorkers, cancelled_after, steps
 
 TASKS = 32
@@ -62,6 +62,17 @@ def test_no_number_of_tasks_overruns_the_capacity(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("stepping")
+def test_a_waiting_task_is_woken_when_an_item_is_due(tmp_path: Path) -> None:
+    async def test(q: Queue) -> None:
+        await q.put("later", delay=3600)
+        taker = asyncio.create_task(q.take())
+        await waits(q, 1)
+        await q.put("soon", delay=0.02)
+        assert await taker == "soon"
+
+    run(tmp_path, test)
+
+
 def test_a_put_that_is_cancelled_while_it_waits_puts_nothing_and_wakes_the_next(tmp_path: Path) -> None:
     """The room comes some steps after the puts wait. A putter that was not woken would wait for ever."""
 
