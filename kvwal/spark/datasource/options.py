@@ -92,7 +92,8 @@ def _location(typed: str, structure: str) -> tuple[str | None, str | None]:
     location = parse_location(OS_DISK, typed)
     if isinstance(location, ClusterLocation) and structure != OWN_MAP:
         raise ConfigError(
-            f"{typed} is a cluster, which has maps only.", hint=f"Leave out the option '{STRUCTURE}', or name a folder."
+            f"{typed} is a cluster, of which Spark reads the maps of businesses only.",
+            hint=f"Leave out the option '{STRUCTURE}', or name a folder.",
         )
     if isinstance(location, ArchiveLocation):
         return location.url, None

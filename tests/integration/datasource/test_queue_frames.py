@@ -143,7 +143,10 @@ def test_the_frames_of_the_archive_have_the_places(spark: SparkSession, filled: 
 def test_what_is_wrong_is_named(spark: SparkSession, filled: Filled, tmp_path: Path) -> None:
     for options, sentence in (
         ({"structure": "todo"}, r"the option 'structure' is 'todo'"),
-        ({"structure": "queue", "archive": "", "store": "kvwal://localhost:5701"}, "is a cluster, which has maps only"),
+        (
+            {"structure": "queue", "archive": "", "store": "kvwal://localhost:5701"},
+            "is a cluster, of which Spark reads the maps of businesses only",
+        ),
         ({"structure": "queue", "archive": "", "store": filled.root, "view": "history"}, "from an archive only"),
     ):
         with pytest.raises(PySparkException, match=rf"ConfigError: .*{sentence}"):

@@ -223,5 +223,5 @@ def test_a_wrong_structure_is_named(tmp_path: Path, structure: str) -> None:
 
 
 def test_a_cluster_has_no_queues() -> None:
-    with pytest.raises(ConfigError, match="is a cluster, which has maps only"):
+    with pytest.raises(ConfigError, match="is a cluster, of which Spark reads the maps of businesses only"):
         read_options({"store": "kvwal://localhost:5701", "business": "work", "structure": "queue"})
