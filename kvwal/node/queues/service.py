@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from kvwal.cluster.map_names import has_log
-from kvwal.cluster.queues.requests import encode, to_request
+from kvwal.cluster.queues.requests import Await, encode, to_request
 from kvwal.errors import ConfigError, KvwalError, Overloaded
 from kvwal.node.queues.memory import HazelcastQueues
 from kvwal.node.queues.owner import QueueOwner
@@ -20,6 +20,8 @@ from kvwal.ports.tasks import Workers
 
 _AT_ONCE = 48
 """Requests for queues that are answered at once: fewer than the threads that the requests of clients have on a member."""
+_WAITING = 24
+"""Requests beyond which a taker does not wait for an item here: it is answered at once, and asks again."""
 _TICK_SECONDS = 1.0
 
 
@@ -45,6 +47,8 @@ class QueueService:
             raise ConfigError(f"{request.map!r} has no log, and so no queues; nothing was read or written.")
         if self._asked >= _AT_ONCE:
             raise Overloaded(f"{request.map}: {_AT_ONCE} requests for queues wait at this member; nothing was written.")
+        if isinstance(request, Await) and self._asked >= _WAITING:
+            request = Await(request.map, request.structure, 0.0)
         self._asked += 1
         try:
             return encode(await (await self._owner(request.map)).answer(request))

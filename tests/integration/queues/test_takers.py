@@ -95,6 +95,19 @@ def test_a_map_of_the_business_does_not_show_its_queues(store: Any) -> None:
     assert [len(jobs), len(state), list(todo.browse())] == [0, 1, ["x", "y"]]
 
 
+def test_more_takers_wait_than_a_member_has_threads_for(store: Any) -> None:
+    business, got = store.business("crowd"), queue.SimpleQueue[int]()
+    takers = [threading.Thread(target=lambda: got.put(business.queue("todo").take())) for _ in range(70)]
+    for taker in takers:
+        taker.start()
+    while business.queue("todo")._counted()[2] < 16:
+        pass
+    business.queue("todo").put_many(range(70))
+    for taker in takers:
+        taker.join()
+    assert sorted(got.get() for _ in takers) == list(range(70))
+
+
 def test_a_silent_taker_loses_its_items(store: Any) -> None:
     q = store.queue("silent")
     q.put_many(["a", "b", "c"])
