@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, Self, TypeVar
 
 from kvwal.entry import Entry, entry_identity
 from kvwal.errors import Kind, KvwalError, StoreClosed, TooLarge, TransactionClosed
+from kvwal.key_class import QUEUE, kind_of, structure_of
 from kvwal.log.submission import Completion, Decide, GroupView, Submission, cut, size_of
 from kvwal.log.waiter import Waiter
 from kvwal.structures.business import Business
@@ -251,9 +252,15 @@ def checked_size(business: Business, entries: list[Entry]) -> int:
 def _check_sizes(business: Business, entries: list[Entry], size: int) -> None:
     largest = max(entries, key=lambda entry: len(entry.key) + len(entry.value))
     if (most := size_of([largest])) > business.value_bytes:
+        limit = f"limit: {business.value_bytes:,} bytes"
+        key = largest.key[:_SHOWN]
+        said = (
+            f"{business.name}: the value of {key!r} has, with its key, {most:,} bytes ({limit}); nothing was written."
+        )
+        if kind_of(structure_of(largest.key_class)) == QUEUE:
+            said = f"{business.name}: an item has {most:,} bytes ({limit}); nothing was written."
         raise TooLarge(
-            f"{business.name}: the value of {largest.key[:_SHOWN]!r} has {most:,} bytes with its key"
-            f" (limit: {business.value_bytes:,} bytes); nothing was written.",
+            said,
             hint="Keep large values elsewhere, and store where they are.",
         )
     if size > business.transaction_bytes:

@@ -154,6 +154,7 @@ def random_flip(chance: random.Random, built: Built, path: Path) -> Flip:
     return Flip(path, chance.choice(places), chance.randrange(8))
 
 
+@pytest.mark.long
 @pytest.mark.loop
 def test_a_thousand_flips_over_every_kind_of_file(built: Built, expected: Expected, whole: bool) -> None:
     chance = random.Random(SEED)

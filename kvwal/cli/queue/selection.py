@@ -106,7 +106,7 @@ class QueueStore:
             is_cluster = isinstance(location, ClusterLocation)
             what = "a cluster" if is_cluster else "an archive"
             raise ConfigError(
-                f"{without_credentials(self.location)} is {what}, and `kvwal queue` works on the folder of a store so far.",
+                f"{without_credentials(self.location)} is {what}, and the command line has queues of folders only.",
                 hint="Use the queue of kvwal.connect in Python." if is_cluster else "Name the folder of the store.",
             )
         return LogSelection(location.root, self.namespace, self.cluster, self.node, self.archive)

@@ -77,6 +77,7 @@ def test_each_write_during_a_close_is_there_or_raised(tmp_path: Path, round_: in
         assert not key.startswith("1-") or key.endswith("-too") or f"{key}-too" in found
 
 
+@pytest.mark.long
 def test_an_archive_under_way_when_the_store_is_closed_ends_or_says_so(tmp_path: Path) -> None:
     store = kvwal.open(tmp_path / "root", archive=tmp_path / "archive", settings=SMALL)
     jobs = store.map("jobs")

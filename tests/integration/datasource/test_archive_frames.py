@@ -327,6 +327,7 @@ def test_values_are_columns_by_the_schema_of_the_query(registered: SparkSession,
         reader(registered, tmp_path / "archive").schema("n BINARY").load().collect()
 
 
+@pytest.mark.long
 def test_the_lines_of_the_page_run(spark: SparkSession, tmp_path: Path) -> None:
     with kvwal.open(tmp_path / "root", node="n1", archive=tmp_path / "archive") as store:
         store.map("jobs").put_many({f"job-{number}": {"ms": number * 10, "state": "ok"} for number in range(8)})

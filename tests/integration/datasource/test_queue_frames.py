@@ -71,6 +71,7 @@ def registered(spark: SparkSession, request: pytest.FixtureRequest) -> SparkSess
     return spark
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("location", ["archive", "store"])
 def test_a_query_on_the_place_has_the_same_rows_with_and_without_pushdown(
     registered: SparkSession, filled: Filled, location: str, monkeypatch: pytest.MonkeyPatch

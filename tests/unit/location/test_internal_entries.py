@@ -202,6 +202,7 @@ def test_every_reader_of_several_logs_shows_the_map_and_nothing_else(two: Writte
     assert FACES[face](two.root) == LATEST | OTHER
 
 
+@pytest.mark.breaks("formats", reason="its queue is from before such logs had a format of their own")
 def test_a_store_that_is_opened_for_writing_shows_the_map_and_nothing_else(one: Written) -> None:
     with kvwal.open(one.root, archive=None) as store:
         jobs = store.map("jobs")

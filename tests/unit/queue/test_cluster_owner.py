@@ -87,7 +87,7 @@ def test_a_commit_is_one_transaction() -> None:
         await one.put("a", "b", "c")
         held = await one.hold("block", 3)
         await one.commit("block", held[:2], "A", "B", entries=(STATE,))
-        assert owners.shared.entries["map/state:str", b"last"] == STATE
+        assert owners.shared.entries["map/state:str", b"last"].public() == STATE.public()
         assert await one.take(9) == ["c"]  # held, and not taken
         assert values(await one.owner.answer(Take(MAP, "queue/done", 9, ["str"]))) == ["A", "B"]
         assert owners.shared.claims == {}

@@ -205,5 +205,5 @@ class OptionsModel(QueueModel):
                 assert reader.queue_deliveries(structure).keys() <= items
 
 
-OptionsModel.TestCase.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+OptionsModel.TestCase.settings = settings(max_examples=20, stateful_step_count=15, deadline=None)
 TestOptionsModel = OptionsModel.TestCase

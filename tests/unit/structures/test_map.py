@@ -325,7 +325,7 @@ def test_many_keys_are_cleared(jobs: Map) -> None:
 
 
 def test_what_is_too_large_is_refused_and_nothing_is_written(jobs: Map) -> None:
-    with pytest.raises(TooLarge, match=r"the value of b'a' has 5,242,9.. bytes .* nothing was written"):
+    with pytest.raises(TooLarge, match=r"the value of b'a' has, with its key, 5,242,9.. bytes .* nothing was written"):
         jobs["a"] = b"x" * (5 << 20)
     with pytest.raises(TooLarge, match="the value of b'large'"):
         jobs.put_many({"small": b"x", "large": b"x" * (6 << 20)})
