@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Sequence
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -105,6 +106,7 @@ def assert_every_form_agrees(archived: Archived, highest: int) -> None:
     assert live(restored, 100) == now
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(HISTORIES, STEPS)
 def test_a_base_changes_no_answer(found: tuple[list[Row], ...], steps: list[tuple[str, int, int, str]]) -> None:

@@ -233,6 +233,7 @@ def test_two_queries_with_one_id_are_told_and_nothing_is_mixed(spark: SparkSessi
     assert changes(stream.root) == {"job-1": 1, "job-2": 1, "job-3": 1}
 
 
+@pytest.mark.long
 def test_the_lines_of_the_page_run(spark: SparkSession, tmp_path: Path) -> None:
     landing = tmp_path / "landing"
     spark.range(8).selectExpr("concat('job-', id) AS key", "id AS ms", "'ok' AS state").write.json(str(landing))
