@@ -25,6 +25,12 @@ class OrderedItems(dict[bytes, Entry]):
             self._order.add(key)
         super().__setitem__(key, entry)
 
+    def add_new(self, items: dict[bytes, Entry]) -> None:
+        """Add items of which none is there."""
+        if self._order is not None:
+            self._order.update(items)
+        super().update(items)
+
     def pop(self, key: bytes, default: Any = None) -> Any:
         """Remove an item and return it; `default` if it is not there."""
         entry = super().pop(key, None)

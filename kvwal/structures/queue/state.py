@@ -23,6 +23,8 @@ from kvwal.structures.queue.options import NO_OPTIONS, options_of
 from kvwal.structures.queue.ordered import OrderedItems
 from kvwal.structures.queue.positions import is_delivery, is_item, is_options, key_of, position_of, priority_of
 
+_MANY = 16
+"""Entries from which on a look at all of them together pays."""
 _AT_ONCE = 500
 """Items that a reader copies while it holds the lock of the business."""
 
@@ -78,6 +80,8 @@ class QueueState:
         """See `StructureState.apply`."""
         ready, in_flight, delayed, of_items = self._ready, self._in_flight, self._delayed, ""
         deliveries = self._deliveries
+        if len(entries) >= _MANY and self._add_new(entries):
+            return
         for entry in entries:
             if entry.key_class != of_items:
                 if not is_item(entry.key_class):
@@ -94,6 +98,18 @@ class QueueState:
                     self._expiring[entry.expires, key] = entry
                 if key in deliveries:
                     self._delay(key)
+
+    def _add_new(self, entries: list[Entry]) -> bool:
+        """Add items of which each is new and never expires: a recovered log mostly has these. False: nothing was done."""
+        new = {entry.key: entry for entry in entries}
+        is_plain = not (self._in_flight or self._delayed or self._deliveries) and len(new) == len(entries)
+        if not is_plain or not self._ready.keys().isdisjoint(new):
+            return False
+        if any(entry.deleted or entry.expires for entry in entries) or not all(map(is_item, _classes(entries))):
+            return False
+        self._ready.add_new(new)
+        self._bytes += sum([len(entry.value) for entry in entries])
+        return True
 
     def clear(self) -> None:
         """See `StructureState.clear`."""
@@ -376,3 +392,7 @@ class QueueState:
             self._others.pop((key_class, key), None)
         else:
             self._others[key_class, key] = entry
+
+
+def _classes(entries: list[Entry]) -> set[str]:
+    return {entry.key_class for entry in entries}
