@@ -54,10 +54,6 @@ MISSES: dict[str, str] = {
     "64 threads (sync)": _ONE_LOCK,
     "2 threads, a map each (sync)": _MAPS,
     "8 threads, a map each (sync)": _MAPS,
-    "A put of another thread meanwhile, p99": (
-        "all threads of a process share one interpreter lock, and the thread with the transaction makes its entries under it, "
-        "for up to 5 ms at a time. The file is written outside of the lock, and the others wait for one small block of the log."
-    ),
     "1 put at a time, on the main thread (sync)": (
         "the main thread hands its put to another thread, because a signal handler may run between any two of its steps: two "
         "switches of threads for each put (docs/decisions/0056-what-a-put-costs.md)."
