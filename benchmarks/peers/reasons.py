@@ -17,6 +17,10 @@ _INTERPRETER = (
 )
 
 REASONS: dict[str, str] = {
+    "1 a transaction: Flume file channel": (
+        "a put and a take are an fdatasync each, of kvwal as of Flume, and take the interpreter some 45 µs more. The row lies at "
+        "its target: its rounds are on both sides of it."
+    ),
     "1 producer (threads): bare loop": _COLD,
     "2 producers (threads): bare loop": _COLD,
     "two producers, values of 100 B in 512 MiB: SeaTunnel with fsync": (
