@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import kvwal
+from kvwal.log.files.format import OverflowPayload
 from kvwal.log.files.names import OVERFLOW, log_folder
+from kvwal.log.overflow.files import OverflowFiles
 from kvwal.log.reader import entry_decoder
 from kvwal.ports.disk import OS_DISK, Space
 from kvwal.scrub.inspect import examine
@@ -43,6 +46,36 @@ def test_on_a_full_disk_nothing_is_written_and_nothing_left(tmp_path: Path, cond
         jobs["small"] = 2
     with open_jobs(tmp_path) as store:
         assert dict(store.map("jobs")) == LARGE | {"small": 2}
+
+
+def test_a_file_that_got_its_name_for_a_group_that_was_refused_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk fills between the file and the block that names it, which needs a new segment."""
+    disk, place = FakeDisk(), OverflowFiles.place
+
+    def place_and_fill(files: OverflowFiles, *given: Any) -> OverflowPayload:
+        placed = place(files, *given)
+        assert OS_DISK.names(overflow_folder(tmp_path))
+        disk.full = True
+        return placed
+
+    with open_jobs(tmp_path, disk) as store:
+        jobs = store.map("jobs")
+        for size, left in ((1900, 2500), (0, 230)):  # until a block that names a file does not fit any more
+            while store.stats()["businesses"]["jobs"]["log_bytes"] < SETTINGS.segment_bytes - left:
+                jobs["fill"] = "x" * size
+        monkeypatch.setattr(OverflowFiles, "place", place_and_fill)
+        for conditional in (True, False):
+            disk.full = False
+            with pytest.raises(kvwal.StorageFull, match="nothing was written"):
+                _put(store, conditional)
+            assert OS_DISK.names(overflow_folder(tmp_path)) == []
+        monkeypatch.undo()
+        disk.full = False
+        _put(store, conditional=True)
+    with open_jobs(tmp_path) as store:
+        assert dict(store.map("jobs")) == LARGE | {"fill": ""}
 
 
 def test_the_reserve_of_the_disk_is_kept(tmp_path: Path) -> None:
