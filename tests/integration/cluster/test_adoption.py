@@ -39,7 +39,7 @@ def written(three: Cluster) -> dict[str, Any]:
         assert node.stop() == 0
         node.start()
         # It compares its log with the others, for which all archive.
-        until(lambda node=node: "compared with the others" in node.log.read_text() or None)
+        until(lambda node=node: node.written_again() or None)
     with three.client() as client:
         intent = leave_an_intent_in_the_archive(three, client)
         jobs = client.get_map("jobs").blocking()

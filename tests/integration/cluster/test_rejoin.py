@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -40,13 +38,6 @@ def alone(node: Node) -> None:
     until(lambda: "kvwal_cluster_members 1.0" in node.get("/metrics")[1] or None)
 
 
-def written_again(node: Node) -> dict[str, Any] | None:
-    """What it says in its log that it wrote once more, when it has compared."""
-    lines = (line for line in node.log.read_text().splitlines() if "compared with the others" in line)
-    found: dict[str, Any] | None = next((json.loads(line)["written_again"] for line in lines), None)
-    return found
-
-
 def write(node: Node, number: str) -> None:
     """What a client of one half does."""
     with node.client() as client:
@@ -78,7 +69,7 @@ def test_what_both_halves_acknowledged_is_there_by_time(tmp_path: Path) -> None:
             ended = waiting[done.pop()]
             ended.process = None
             ended.start()
-            again = until(lambda: written_again(ended))
+            again = until(lambda: ended.written_again() or None)[0]
             found = two.contents("jobs")
             for node in two.nodes:
                 node.kill()
@@ -103,12 +94,12 @@ def test_what_is_deleted_while_a_member_comes_back_stays_away(tmp_path: Path) ->
         clients.wait(100)
         back.kill()
         back.spawn()
-        while len(left) > FEW and written_again(back) is None:
+        while len(left) > FEW and not back.written_again():
             surely(partial(jobs.delete, left.pop()))
         back.wait_ready()
         clients.wait(100)
         assert two.contents("jobs") == dict.fromkeys(left, "old")
-        again = until(lambda: written_again(back))
+        again = until(lambda: back.written_again() or None)[0]
         assert again.get("jobs") is None
         # A change that only the log of the killed member has is written again: its client was told `CommitUnknown`.
         assert again.get("checked", 0) <= 2 * clients.of(UNKNOWN)

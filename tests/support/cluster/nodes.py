@@ -94,6 +94,11 @@ class Node:
         """What it said on standard error, of all starts: each line is a JSON object."""
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
+    def written_again(self) -> list[dict[str, int]]:
+        """What each comparison of its log with the others wrote once more, by map; none of those that failed."""
+        compared = '"event": "compared with the others after an absence"'
+        return [json.loads(line)["written_again"] for line in self.log.read_text().splitlines() if compared in line]
+
     def wait_ready(self) -> None:
         """Return when it says that it serves; fail with its log if it ends instead."""
         assert self.process is not None
