@@ -30,62 +30,53 @@ def or_none(parse: Callable[[str], T]) -> Callable[[str], Any]:
     return parsed
 
 
+def stored(metavar: str, explained: str, parse: Callable[[str], Any]) -> Any:
+    """An option of a queue, which may be typed as `NONE`."""
+    return typer.Option(metavar=f"{metavar}|{NONE}", help=explained, show_default=False, parser=or_none(parse))
+
+
 @dataclass(frozen=True)
 class TypedOptions:
     """Bundle: the options of a queue as they are typed, each None if it is not there, and `NONE` if it is to be cleared."""
 
     capacity: Annotated[
         Any,
-        typer.Option(
-            metavar="N|none",
-            help="The most items, those in flight and the delayed ones among them. A put beyond it is refused.",
-            show_default=False,
-            parser=or_none(count_parser("--capacity", 1)),
+        stored(
+            "N",
+            "The most items, those in flight and the delayed ones among them. A put beyond it is refused.",
+            count_parser("--capacity", 1),
         ),
     ] = None
     capacity_bytes: Annotated[
         Any,
-        typer.Option(
-            metavar="N|none",
-            help="The most bytes of all values.",
-            show_default=False,
-            parser=or_none(count_parser("--capacity-bytes", 1)),
-        ),
+        stored("N", "The most bytes of all values.", count_parser("--capacity-bytes", 1)),
     ] = None
     redelivery_delay: Annotated[
         Any,
-        typer.Option(
-            metavar="DURATION|none",
-            help="An item that was given back is not handed out for this time: 90s, 15m, 1h, or seconds.",
-            show_default=False,
-            parser=or_none(duration_parser("--redelivery-delay", least=LEAST_DURATION)),
+        stored(
+            "DURATION",
+            "An item that was given back is not handed out for this time: 90s, 15m, 1h, or seconds.",
+            duration_parser("--redelivery-delay", least=LEAST_DURATION),
         ),
     ] = None
     max_deliveries: Annotated[
         Any,
-        typer.Option(
-            metavar="N|none",
-            help="An item that was given back N times goes to the queue --dead-letters.",
-            show_default=False,
-            parser=or_none(count_parser("--max-deliveries", 1)),
+        stored(
+            "N",
+            "An item that was given back N times goes to the queue --dead-letters.",
+            count_parser("--max-deliveries", 1),
         ),
     ] = None
     dead_letters: Annotated[
         Any,
-        typer.Option(
-            metavar="QUEUE|none",
-            help="Another queue of the business, for items that were given back too often.",
-            show_default=False,
-            parser=or_none(queue_name),
-        ),
+        stored("QUEUE", "Another queue of the business, for items that were given back too often.", queue_name),
     ] = None
     ttl: Annotated[
         Any,
-        typer.Option(
-            metavar="DURATION|none",
-            help="The time to live of items that are put without one: 90s, 15m, 1h, 7d, or seconds.",
-            show_default=False,
-            parser=or_none(duration_parser("--ttl", least=LEAST_DURATION)),
+        stored(
+            "DURATION",
+            "The time to live of items that are put without one: 90s, 15m, 1h, 7d, or seconds.",
+            duration_parser("--ttl", least=LEAST_DURATION),
         ),
     ] = None
 
