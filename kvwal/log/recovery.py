@@ -60,7 +60,7 @@ from kvwal.log.files.chain import (
 from kvwal.log.files.format import Header, Seal, align, pack_seal
 from kvwal.log.files.names import LogFile, overflow_name, torn_name
 from kvwal.log.files.segment import SEAL_ROOM, SealedSegment
-from kvwal.log.overflow.files import collect, overflow_bytes
+from kvwal.log.overflow.files import collect, overflow_sizes
 from kvwal.log.overflow.read import open_segment
 from kvwal.log.reader import Progress, SegmentEnd, SegmentReader, SnapshotReader, log_files, read_header
 from kvwal.ports.disk import Buffer, Disk
@@ -158,6 +158,7 @@ class _Recovery:
         self._crc = 0
         self._timestamp = 0
         self._snapshot_bytes = 0
+        self._overflow_sizes = overflow_sizes(disk, folder)
         self._overflows: set[str] = set()
         self._views = ExitStack()
         self._repairs: list[Callable[[], None]] = []
@@ -279,7 +280,8 @@ class _Recovery:
         last, crc = first_needed - 1, self._crc
         if following is not None:
             last, crc = following.number - 1, read_header(self._disk, self._folder / following.name).previous_crc
-        size = self._disk.size(path) + overflow_bytes(self._disk, self._folder, file.number, last)
+        size = self._disk.size(path)
+        size += sum(of_file for number, of_file in self._overflow_sizes.items() if file.number <= number <= last)
         self._sealed.append(SealedSegment(path, file.number, last, header.previous_crc, crc, size))
 
     def _read_segment(self, file: LogFile, *, last: bool) -> None:

@@ -152,9 +152,9 @@ class _Written:
         self._begin, self._parts = self.end, []
 
 
-def overflow_bytes(disk: Disk, folder: Path, first: int, last: int) -> int:
-    """Bytes of the overflow files with first sequences from `first` to `last`, of the log in `folder`."""
-    return sum(disk.size(path) for number, path in _named(disk, folder / OVERFLOW) if first <= number <= last)
+def overflow_sizes(disk: Disk, folder: Path) -> dict[int, int]:
+    """Bytes of each overflow file of the log in `folder`, by its first sequence, in order."""
+    return {number: disk.size(path) for number, path in _named(disk, folder / OVERFLOW)}
 
 
 def _named(disk: Disk, folder: Path) -> Iterator[tuple[int, Path]]:
