@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kvwal.entry import Decode, make_entry
 from kvwal.history.reads.entry_rows import to_table
-from kvwal.log.files.external_sort import Row, Runs
+from kvwal.log.files.external_sort import Row, Runs, row_of
 from kvwal.log.files.segment import SealedSegment
 from kvwal.log.files.snapshot import in_blocks
 from kvwal.log.overflow.read import sealed_blocks
@@ -33,10 +33,7 @@ def put_large(objects: OneLook, place: Place, log_id: str, disk: Disk, decode: D
         for first, entries in sealed_blocks(disk, segment, decode):
             for sequence, entry in enumerate(entries, first):
                 greatest = max(greatest, entry.timestamp)
-                runs.add(
-                    (entry.key, entry.key_class, entry.value, entry.value_class, entry.deleted, entry.timestamp, entry.expires,
-                     sequence)
-                )  # fmt: skip
+                runs.add(row_of(entry, sequence))
         writer.put_rows(
             objects, place, Span(segment.first, segment.last), _batches(runs.in_order()),
             Seals(log_id, segment.previous_crc, [segment.crc]), scratch / "segment",

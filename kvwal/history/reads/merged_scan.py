@@ -17,7 +17,7 @@ from kvwal.entry import Entry, is_live, make_entry
 from kvwal.history.reads.pinned_log import pin_log
 from kvwal.history.reads.stable_read import read_settled
 from kvwal.history.reads.tail_reader import Identity, LatestOfEach
-from kvwal.log.files.external_sort import Runs
+from kvwal.log.files.external_sort import Runs, row_of
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import log_files
 from kvwal.ports.disk import Disk, scratch_folder
@@ -70,12 +70,12 @@ def _open(disk: Disk, root: Path, places: Sequence[Place], scratch: Path, opened
         with pin_log(disk, root, place, LatestOfEach) as log:
             found.add(place.node, log.marks())
             for entry in chain.from_iterable(log.blocks()):
-                runs.add(_row(entry, rank))
+                runs.add(row_of(entry, rank))
     sources = [runs.in_order()]
     for rank, place in ranked[-1:]:
         largest = opened.enter_context(pin_log(disk, root, place, LatestOfEach))
         found.add(place.node, largest.marks())
-        sources.append(_row(entry, rank) for entry in chain.from_iterable(largest.blocks()))
+        sources.append(row_of(entry, rank) for entry in chain.from_iterable(largest.blocks()))
     return _Merge(sources, [place.node for place in by_node], found.marks)
 
 
@@ -87,12 +87,6 @@ def log_size(disk: Disk, root: Path, place: Place) -> int:
         with suppress(FileNotFoundError):
             size += disk.size(folder / file.name)
     return size
-
-
-def _row(entry: Entry, rank: int) -> _Row:
-    return (
-        entry.key, entry.key_class, entry.value, entry.value_class, entry.deleted, entry.timestamp, entry.expires, rank
-    )  # fmt: skip
 
 
 def _order(row: _Row) -> tuple[str, bytes, int, int]:

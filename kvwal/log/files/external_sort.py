@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from kvwal.entry import encode_entries
+from kvwal.entry import Entry, encode_entries
 from kvwal.log.files.atomic_file import created
 from kvwal.log.files.names import partial_name
 from kvwal.ports.disk import Disk
@@ -21,6 +21,13 @@ _PIECE_BYTES = 128 << 10
 
 Row = Any
 """The values of a stored entry, in the order of its fields. More values may follow."""
+
+
+def row_of(entry: Entry, last: int) -> Row:
+    """The values of a stored entry, and one more."""
+    return (
+        entry.key, entry.key_class, entry.value, entry.value_class, entry.deleted, entry.timestamp, entry.expires, last
+    )  # fmt: skip
 
 
 class Runs:
