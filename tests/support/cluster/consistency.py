@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,7 +23,7 @@ from tests.support.cluster.histories import DONE, REFUSED, UNKNOWN
 from tests.support.cluster.steps import Steps
 from tests.support.polling import POLL_S, until
 
-__all__ = ["REFUSED", "UNKNOWN", "Clients", "checked"]
+__all__ = ["REFUSED", "UNKNOWN", "Clients", "ToldThreads", "checked"]
 
 LOOKS = 1200
 """At the end, for transactions of unknown outcome, which members finish within seconds, or later on a machine without time."""
@@ -33,32 +33,38 @@ KINDS = (
 )
 
 
-class Clients:
-    """Threads that use one map, each in its own way, until `end`. `told` counts what they were told, by kind and outcome."""
+class ToldThreads:
+    """Threads that go through steps until `end`. `told` counts what their calls were told, by kind and outcome."""
 
-    def __init__(
-        self, jobs: Any, *, writers: int = 2, keys: int = 6, readers: int = 2, others: int = 2, pairs: int = 2
-    ) -> None:
-        """`readers` read what `writers` write; `pairs` clients change two keys as one; of the other three kinds there are
-        `others` each."""
+    def __init__(self, steps: Iterable[Iterator[tuple[str, str]]]) -> None:
+        """Each item of `steps` is what one thread does: a call at each step, which gives its kind and its outcome."""
         self.told: Counter[tuple[str, str]] = Counter()
         self._stopped = threading.Event()
         self._said = threading.Condition()
-        self._steps = Steps(jobs, writers=writers, keys=keys)
-        steps = [self._steps.writing(registers) for registers in self._steps.registers]
-        steps += [self._steps.reading(jobs.get, f"reader-{number}") for number in range(readers)]
-        steps += [self._steps.making(f"maker-{number}") for number in range(others)]
-        steps += [self._steps.counting() for _ in range(others)]
-        steps += [self._steps.transferring(f"transfer-{number}") for number in range(others)]
-        steps += [self._steps.pairing(f"pair-{number}") for number in range(pairs)]
-        self._threads = [threading.Thread(target=self._run, args=(step,)) for step in steps]
-        for thread in self._threads:
-            thread.start()
+        self._threads: list[threading.Thread] = []
+        for step in steps:
+            self.begin(step)
 
-    def read_by(self, get: Callable[[str], Any], name: str) -> None:
-        """One more reader, that asks in its own way."""
-        self._threads.append(threading.Thread(target=self._run, args=(self._steps.reading(get, name),)))
+    def begin(self, steps: Iterator[tuple[str, str]]) -> None:
+        """Begin one more thread."""
+        self._threads.append(threading.Thread(target=self._run, args=(steps,)))
         self._threads[-1].start()
+
+    def wait_told(self, outcome: str, more: int) -> None:
+        """Return when `more` further calls had this outcome."""
+        with self._said:
+            wanted = self.of(outcome) + more
+            self._said.wait_for(lambda: self.of(outcome) >= wanted)
+
+    def of(self, outcome: str) -> int:
+        """How many calls had this outcome so far."""
+        return sum(times for (_, told), times in self.told.items() if told == outcome)
+
+    def end(self) -> None:
+        """Ask for nothing more; return when every answer is there."""
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join()
 
     def _run(self, steps: Iterator[tuple[str, str]]) -> None:
         for said in steps:
@@ -69,8 +75,30 @@ class Clients:
             if self._stopped.wait(POLL_S if said[1] == REFUSED else 0):
                 return
 
+
+class Clients(ToldThreads):
+    """Threads that use one map, each in its own way, until `end`."""
+
+    def __init__(
+        self, jobs: Any, *, writers: int = 2, keys: int = 6, readers: int = 2, others: int = 2, pairs: int = 2
+    ) -> None:
+        """`readers` read what `writers` write; `pairs` clients change two keys as one; of the other three kinds there are
+        `others` each."""
+        self._steps = Steps(jobs, writers=writers, keys=keys)
+        steps = [self._steps.writing(registers) for registers in self._steps.registers]
+        steps += [self._steps.reading(jobs.get, f"reader-{number}") for number in range(readers)]
+        steps += [self._steps.making(f"maker-{number}") for number in range(others)]
+        steps += [self._steps.counting() for _ in range(others)]
+        steps += [self._steps.transferring(f"transfer-{number}") for number in range(others)]
+        steps += [self._steps.pairing(f"pair-{number}") for number in range(pairs)]
+        super().__init__(steps)
+
+    def read_by(self, get: Callable[[str], Any], name: str) -> None:
+        """One more reader, that asks in its own way."""
+        self.begin(self._steps.reading(get, name))
+
     def wait(self, more: int) -> None:
-        """Until so many more puts and deletes were acknowledged, and of every kind of call at least one more."""
+        """Return when `more` further puts and deletes were acknowledged, and one further call of every kind."""
         with self._said:
             before = [self._acknowledged(kind) for kind in KINDS]
             wanted = self._acknowledged("put", "delete") + more
@@ -81,24 +109,8 @@ class Clients:
                 )
             )
 
-    def wait_told(self, outcome: str, more: int) -> None:
-        """Until so many more calls had this outcome."""
-        with self._said:
-            wanted = self.of(outcome) + more
-            self._said.wait_for(lambda: self.of(outcome) >= wanted)
-
-    def of(self, outcome: str) -> int:
-        """How many calls had this outcome so far."""
-        return sum(times for (_, told), times in self.told.items() if told == outcome)
-
     def _acknowledged(self, *kinds: str) -> int:
         return sum(self.told[kind, DONE] + self.told[kind, "True"] for kind in kinds)
-
-    def end(self) -> None:
-        """Ask for nothing more; return when every answer is there."""
-        self._stopped.set()
-        for thread in self._threads:
-            thread.join()
 
     def half_done(self, final: dict[str, Any]) -> bool:
         """Whether a transaction is there in part."""

@@ -19,8 +19,9 @@ from itertools import count
 from typing import Any, TypeVar
 
 from kvwal.errors import CommitUnknown, KvwalError
+from tests.support.cluster.consistency import ToldThreads
 from tests.support.cluster.histories import DONE, REFUSED, UNKNOWN
-from tests.support.polling import POLL_S, until
+from tests.support.polling import until
 from tests.support.queue.blocks import RolledBackError
 
 T = TypeVar("T")
@@ -74,26 +75,21 @@ class Items:
                     self.maybe.add(item)
 
 
-class QueueClients:
+class QueueClients(ToldThreads):
     """Threads that use the queues of one business, each in its own way, until `end`."""
 
     def __init__(self, business: Any, *, producers: int = 2, takers: int = 2, blocks: int = 2) -> None:
-        self.told: Counter[tuple[str, str]] = Counter()
         self.items = Items()
         self._todo, self._moved, self._line = (business.queue(name) for name in (WORK, MOVED, LINE))
         self._business = business
-        self._stopped = threading.Event()
-        self._said = threading.Condition()
         steps = [self._putting(f"p{number}") for number in range(producers)]
         steps += [self._taking() for _ in range(takers)]
         steps += [self._moving(rolls_back=False) for _ in range(blocks)]
         steps += [self._moving(rolls_back=True), self._lining_up(), self._following()]
-        self._threads = [threading.Thread(target=self._run, args=(step,)) for step in steps]
-        for thread in self._threads:
-            thread.start()
+        super().__init__(steps)
 
     def wait(self, more: int) -> None:
-        """Until so many more puts were acknowledged, and of every kind of call at least one."""
+        """Return when `more` further puts were acknowledged, and one further call of every kind."""
         with self._said:
             before = [self.told[kind, DONE] for kind in EACH]
             wanted = self.told["put", DONE] + more
@@ -103,30 +99,6 @@ class QueueClients:
                     and all(self.told[kind, DONE] > had for kind, had in zip(EACH, before, strict=True))
                 )
             )
-
-    def wait_told(self, outcome: str, more: int) -> None:
-        """Until so many more calls had this outcome."""
-        with self._said:
-            wanted = self.of(outcome) + more
-            self._said.wait_for(lambda: self.of(outcome) >= wanted)
-
-    def of(self, outcome: str) -> int:
-        """How many calls had this outcome so far."""
-        return sum(times for (_, told), times in self.told.items() if told == outcome)
-
-    def end(self) -> None:
-        """Ask for nothing more; return when every answer is there."""
-        self._stopped.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _run(self, steps: Iterator[tuple[str, str]]) -> None:
-        for said in steps:
-            with self._said:
-                self.told[said] += 1
-                self._said.notify_all()
-            if self._stopped.wait(POLL_S if said[1] == REFUSED else 0):
-                return
 
     def _putting(self, name: str, kind: str = "put") -> Iterator[tuple[str, str]]:
         target = self._line if kind == "line put" else self._todo
