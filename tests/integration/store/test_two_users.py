@@ -103,6 +103,23 @@ def test_what_root_does_leaves_a_store_to_its_owner(home: Path) -> None:
     done(NOBODY, "doctor", root)
 
 
+def test_a_large_transaction_of_root_leaves_its_file_to_the_owner_of_the_store(home: Path) -> None:
+    root = home / "root"
+    large = """
+import kvwal, sys
+with kvwal.open(sys.argv[1], archive=None) as store:
+    jobs = store.map("jobs")
+    jobs.put_many((number, "same") for number in range(100_000))
+    print(len(jobs))
+    store.checkpoint()
+"""
+    done(NOBODY, "put", root, "jobs", "a", "1")
+    for user in (ROOT, NOBODY):
+        ran = python_as(user, large, root)
+        assert (ran.returncode, ran.stdout) == (0, "100001\n"), ran.stderr
+        assert foreign(home) == []
+
+
 def test_a_store_that_root_begins_in_a_home_belongs_to_its_user(home: Path) -> None:
     home.chmod(0o700)
     done(ROOT, "put", home / "new" / "root", "jobs", "a", "1")
