@@ -199,7 +199,7 @@ class Appender:
                     self._count()
 
     def _rotate(self, *, grow: bool, format: int = FORMAT) -> None:
-        """Seal the current segment and begin the next one, in this format or the one of the segment, whichever is higher.
+        """Seal the current segment and begin the next one. Its format is the higher one of `format` and the segment's.
 
         A segment without entries is replaced instead. All file descriptors are opened before the seal: a lack of descriptors
         after it would be a failed write.

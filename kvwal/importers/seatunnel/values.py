@@ -25,7 +25,7 @@ class Wrapped(NamedTuple):
 
 
 def _signed(bits: int) -> Callable[[Field], int]:
-    """A number of so many bits. A negative one is written with 64 bits, that of a Byte or a Short with 32."""
+    """A number of `bits` bits. A negative one is written with 64 bits, that of a Byte or a Short with 32."""
 
     def value(field: Field) -> int:
         number = field.varint()

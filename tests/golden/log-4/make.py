@@ -43,7 +43,7 @@ class Clock:
 
 
 def put(key: str, value: object, ms: int) -> Entry:
-    """A put, so many milliseconds after the start."""
+    """A put at `ms` milliseconds after START_MS."""
     return Entry(*registry.encode_key(key), *registry.encode_value(value), False, START_MS + ms << 16)
 
 

@@ -87,7 +87,7 @@ async def waits(q: Any, takers: int) -> None:
 
 
 async def putters(q: Any, number: int) -> None:
-    """Return when so many putters wait for room in the queue."""
+    """Return when `number` putters wait for room in the queue."""
     state = await _state_of(q)
     while len(state._putters.waiting) < number:
         await asyncio.sleep(0)

@@ -39,7 +39,7 @@ READERS: dict[str, Callable[[Path, Found], Any]] = {
     "nifi-minimal": nifi,
 }
 SHARE = 150
-"""One of so many places is tried where a run does not take them all."""
+"""Places for each one that is tried, where a run does not try all of them."""
 
 
 def items(read: Any) -> Items:

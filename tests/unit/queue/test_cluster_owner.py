@@ -67,7 +67,7 @@ def test_an_item_of_a_block_is_in_flight_until_the_block_ends() -> None:
         await one.put("a", "b", "c")
         held = await one.hold("block", 2)
         assert values(held) == ["a", "b"]
-        assert values(await one.hold("block", 2)) == ["a", "b"]  # the same request once more
+        assert values(await one.hold("block", 2)) == ["a", "b"]  # the client asks again: it had no answer
         assert await one.owner.answer(Count(MAP, QUEUE)) == (1, 2, 0)
         assert await one.take(9) == ["c"]
         assert await one.hold("block", 2, number=2) == []

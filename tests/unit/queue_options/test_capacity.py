@@ -42,7 +42,7 @@ def in_thread(call: Callable[[], Any], ended: list[Any]) -> threading.Thread:
 
 
 def putters(q: kvwal.Queue, number: int) -> None:
-    """Return when so many putters wait for room."""
+    """Return when `number` putters wait for room."""
     until(lambda: len(q._state._putters.waiting) == number or None)
 
 

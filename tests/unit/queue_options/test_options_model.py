@@ -61,7 +61,7 @@ class OptionsModel(QueueModel):
         return taken
 
     def refusal(self, name: str, puts: int, takes: int = 0) -> type[Exception] | None:
-        """How a block with so many puts and takes is refused."""
+        """The error of a block with this many puts and takes, None if there is room."""
         capacity, more = self.options[name].capacity, puts - takes
         if not puts or capacity is None or more <= 0:
             return None
