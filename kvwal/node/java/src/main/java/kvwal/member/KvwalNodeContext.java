@@ -14,7 +14,7 @@ import com.hazelcast.internal.server.ServerContext;
 import java.util.function.Function;
 import kvwal.clients.FilteredClientEngine;
 import kvwal.clients.ServicePolicy;
-import kvwal.security.SecureChannelInitializer;
+import kvwal.security.MemberChannelInitializer;
 import kvwal.security.Tls;
 import kvwal.security.Tokens;
 import kvwal.transactions.IntentWatch;
@@ -49,8 +49,7 @@ public final class KvwalNodeContext extends DefaultNodeContext {
 
             @Override
             public Function<EndpointQualifier, ChannelInitializer> createChannelInitializerFn(ServerContext server) {
-                return tokens == null ? super.createChannelInitializerFn(server)
-                    : which -> new SecureChannelInitializer(server, tokens, tls);
+                return which -> new MemberChannelInitializer(server, tokens, tls);
             }
         };
     }

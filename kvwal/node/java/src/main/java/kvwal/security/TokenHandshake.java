@@ -11,7 +11,6 @@ import com.hazelcast.internal.networking.InboundHandler;
 import com.hazelcast.internal.networking.OutboundHandler;
 import com.hazelcast.internal.server.ServerContext;
 import com.hazelcast.internal.server.tcp.UnifiedProtocolDecoder;
-import com.hazelcast.internal.server.tcp.UnifiedProtocolEncoder;
 import java.io.EOFException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
@@ -42,7 +41,7 @@ final class TokenHandshake {
     private final Tokens tokens;
     private final Channel channel;
     private final Writer writer = new Writer();
-    private final UnifiedProtocolEncoder encoder;
+    private final PatientProtocolEncoder encoder;
     private final UnifiedProtocolDecoder decoder;
     private byte[] asked;
     private byte[] answered;
@@ -52,7 +51,7 @@ final class TokenHandshake {
         this.server = server;
         this.tokens = tokens;
         this.channel = channel;
-        encoder = new UnifiedProtocolEncoder(server);
+        encoder = new PatientProtocolEncoder(server);
         encoder.setChannel(channel); // the decoder may tell it what to do before its turn has come
         decoder = new UnifiedProtocolDecoder(server, encoder);
     }

@@ -4,19 +4,20 @@ import com.hazelcast.internal.networking.Channel;
 import com.hazelcast.internal.networking.ChannelInitializer;
 import com.hazelcast.internal.networking.ChannelOption;
 import com.hazelcast.internal.server.ServerContext;
+import com.hazelcast.internal.server.tcp.UnifiedProtocolDecoder;
 import com.hazelcast.spi.properties.ClusterProperty;
 import com.hazelcast.spi.properties.HazelcastProperties;
 
-/** Initializer of every connection of a member with a token: Hazelcast's options, TLS, TokenHandshake, Hazelcast's protocol. */
-public final class SecureChannelInitializer implements ChannelInitializer {
+/** Initializer of every connection of a member: Hazelcast's options; with a token TLS and TokenHandshake; Hazelcast's protocol. */
+public final class MemberChannelInitializer implements ChannelInitializer {
     private static final int KILOBYTE = 1024;
 
     private final ServerContext server;
     private final Tokens tokens;
     private final Tls tls;
 
-    /** `tls` may be null: then nothing is encrypted. */
-    public SecureChannelInitializer(ServerContext server, Tokens tokens, Tls tls) {
+    /** `tokens` and `tls` may be null: then the other side need not prove anything, and nothing is encrypted. */
+    public MemberChannelInitializer(ServerContext server, Tokens tokens, Tls tls) {
         this.server = server;
         this.tokens = tokens;
         this.tls = tls;
@@ -36,6 +37,12 @@ public final class SecureChannelInitializer implements ChannelInitializer {
             .setOption(ChannelOption.TCP_KEEPIDLE, set.getInteger(ClusterProperty.SOCKET_KEEP_IDLE))
             .setOption(ChannelOption.TCP_KEEPCOUNT, set.getInteger(ClusterProperty.SOCKET_KEEP_COUNT))
             .setOption(ChannelOption.TCP_KEEPINTERVAL, set.getInteger(ClusterProperty.SOCKET_KEEP_INTERVAL));
+        if (tokens == null) {
+            PatientProtocolEncoder encoder = new PatientProtocolEncoder(server);
+            channel.outboundPipeline().addLast(encoder);
+            channel.inboundPipeline().addLast(new UnifiedProtocolDecoder(server, encoder));
+            return;
+        }
         if (tls == null) {
             TokenHandshake.begin(server, tokens, channel);
             return;
