@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 from kvwal.errors import QueueFull
 from kvwal.ports.boundary import call_on, logged
 from kvwal.ports.tasks import this_thread
-from kvwal.structures.queue.capacity import Putter, Room
+from kvwal.structures.queue.capacity import Room
+from kvwal.structures.queue.waiters import Putter
 from kvwal.structures.queue.waiting import TakersOfLog, checked_timeout
 
 T = TypeVar("T")
@@ -48,7 +49,7 @@ async def taken_by(takers: TakersOfLog, take: Callable[[], Awaitable[list[T]]], 
         return items
     for left in takers.rounds(timeout):
         signal, woken = TaskSignal(), False
-        takers.state.expect(signal.set)
+        takers.state.waiters.expect(signal.set)
         takers.set_alarm()
         try:
             if takers.may_take and (items := await take()):
@@ -56,7 +57,7 @@ async def taken_by(takers: TakersOfLog, take: Callable[[], Awaitable[list[T]]], 
             woken = await signal.wait(left)
         finally:
             if not woken:
-                takers.state.forget(signal.set)
+                takers.state.waiters.forget(signal.set)
     return await take() if takers.may_take else []
 
 
@@ -67,12 +68,12 @@ async def put_when_room(
     for left in takers.rounds(timeout):
         signal, woken = TaskSignal(), False
         putter = Putter(signal.set, needs)
-        takers.state.expect_room(putter)
+        takers.state.waiters.expect_room(putter)
         try:
             woken = not takers.may_put(needs) and await signal.wait(left)
         finally:
             if not woken:
-                takers.state.forget_putter(putter)
+                takers.state.waiters.forget_putter(putter)
         if not woken and not takers.may_put(needs):
             break
         try:
@@ -80,7 +81,7 @@ async def put_when_room(
         except QueueFull as error:
             full = error
         except BaseException:
-            takers.state.wake_putters()
+            takers.state.waiters.wake_putters()
             raise
     raise full
 

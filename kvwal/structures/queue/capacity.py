@@ -1,10 +1,8 @@
-"""Capacity of a queue: whether a transaction has room in it, decided in the order of the log, and putters that wait. No I/O."""
+"""Capacity of a queue: whether a transaction has room in it, decided in the order of the log. No I/O."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from kvwal.counted import counted
@@ -116,47 +114,3 @@ def _capacity(options: QueueOptions) -> str:
     if options.capacity_bytes is not None:
         parts.append(counted(options.capacity_bytes, "byte"))
     return " and ".join(parts)
-
-
-class Putter(NamedTuple):
-    """A putter that waits: `wake`, which does not wait and raises nothing, and the room that it needs."""
-
-    wake: Callable[[], None]
-    needs: Room
-
-
-class Putters:
-    """The putters of one queue that wait for room, the first one first. Its methods are called with the queue's lock held."""
-
-    def __init__(self) -> None:
-        self.waiting: deque[Putter] = deque()
-
-    def add(self, putter: Putter) -> None:
-        """A putter begins to wait."""
-        self.waiting.append(putter)
-
-    def remove(self, putter: Putter) -> None:
-        """A putter ends its wait by itself. It may have been woken before."""
-        with suppress(ValueError):
-            self.waiting.remove(putter)
-
-    def next(self, there: Room, options: QueueOptions) -> list[Putter]:
-        """The putters to wake, where the queue holds so much: those that have room, one after the other, and those that would
-        wait in vain, because they need more than the capacity.
-        """
-        woken: list[Putter] = []
-        while self.waiting:
-            needs = self.waiting[0].needs
-            if not needs.within(options):
-                woken.append(self.waiting.popleft())
-                continue
-            there = there.plus(needs)
-            if not there.within(options):
-                break
-            woken.append(self.waiting.popleft())
-        return woken
-
-    def all(self) -> list[Putter]:
-        """All putters: none waits any more."""
-        woken, self.waiting = list(self.waiting), deque()
-        return woken

@@ -7,21 +7,19 @@ flight is kept in memory only.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
-from typing import Any
-from weakref import ref
 
 from sortedcontainers import SortedDict
 
 from kvwal.entry import Entry, is_live
 from kvwal.structures.guards import Guards
-from kvwal.structures.queue.capacity import Putter, Putters, Room
+from kvwal.structures.queue.capacity import Room
 from kvwal.structures.queue.deliveries import Delivery, delivery_of
 from kvwal.structures.queue.options import NO_OPTIONS, options_of
 from kvwal.structures.queue.ordered import OrderedItems
 from kvwal.structures.queue.positions import is_delivery, is_item, is_options, key_of, position_of, priority_of
+from kvwal.structures.queue.waiters import Waiters
 
 _MANY = 16
 """Entries from which on a look at all of them together pays."""
@@ -61,10 +59,8 @@ class QueueState:
         self._expiring: SortedDict = SortedDict()  # without the items in flight: they stay until their block ends
         self._expired_ms = 0
         self._bytes = 0
-        self._takers: deque[Callable[[], None]] = deque()
-        self._putters = Putters()
         self.options = NO_OPTIONS
-        self.takers: ref[Any] | None = None  # see `kvwal.structures.queue.waiting.takers_of`
+        self.waiters = Waiters(guards.lock, self)
 
     def lookup(self, key_class: str, key: bytes) -> Entry | None:
         """See `StructureState.lookup`. An item in flight is found, and a delayed one."""
@@ -142,8 +138,8 @@ class QueueState:
             self._drop(key)
             self._expired_ms = max(self._expired_ms, expires)
             dropped += 1
-        if dropped and self._putters.waiting:
-            for putter in self._putters.next(self._room(), self.options):
+        if dropped and self.waiters.putters:
+            for putter in self.waiters.next_putters(self._room()):
                 putter.wake()
         last, self._expired_ms = self._expired_ms, 0
         return last
@@ -201,7 +197,7 @@ class QueueState:
                     if entry.key in self._deliveries:
                         self._delay(entry.key)
             held.entries, held.deliveries = [], []
-        self.wake_takers()
+        self.waiters.wake_takers()
 
     def items(self) -> Iterator[Entry]:
         """The items that can be taken, in order. A part of them at a time is read under the lock: items that are put or taken
@@ -275,64 +271,6 @@ class QueueState:
                 oldest = min(oldest or position_of(first), position_of(first))
                 first = next(self._ready.keys_from(key_of(priority_of(first) + 1, 0)), None)
         return oldest
-
-    def expect(self, wake: Callable[[], None]) -> None:
-        """Register a taker that waits: `wake`, which does not wait and raises nothing, is called once, when it is its turn."""
-        with self._lock:
-            self._takers.append(wake)
-
-    def forget(self, wake: Callable[[], None]) -> None:
-        """Take a taker off. If it was woken already, the next one is woken in its place."""
-        with self._lock:
-            if wake in self._takers:
-                self._takers.remove(wake)
-                return
-        self.wake_takers()
-
-    def wake_takers(self) -> None:
-        """Wake as many takers as there are items: after a group was applied, and after items came back."""
-        if not self._takers:
-            return
-        items = self.count()
-        with self._lock:
-            woken = [self._takers.popleft() for _ in range(min(items, len(self._takers)))]
-        for wake in woken:
-            wake()
-        if self._due and self.takers is not None and (takers := self.takers()) is not None:
-            takers.set_alarm()
-
-    @property
-    def has_takers(self) -> bool:
-        """Whether a taker waits."""
-        return bool(self._takers)
-
-    def expect_room(self, putter: Putter) -> None:
-        """Register a putter that waits. It is woken once, when it has room, or would wait in vain."""
-        with self._lock:
-            self._putters.add(putter)
-
-    def forget_putter(self, putter: Putter) -> None:
-        """Take a putter off. The next one is woken in its place, if it has room: it may have stood behind this one."""
-        with self._lock:
-            self._putters.remove(putter)
-        self.wake_putters()
-
-    def wake_putters(self) -> None:
-        """Wake the putters that have room: after a group was applied."""
-        if not self._putters.waiting:
-            return
-        with self._lock:
-            woken = self._putters.next(self._room(), self.options)
-        for putter in woken:
-            putter.wake()
-
-    def wake_all(self) -> None:
-        """Wake all takers and putters: the log takes no more writes."""
-        with self._lock:
-            woken, self._takers = list(self._takers), deque()
-            woken += [putter.wake for putter in self._putters.all()]
-        for wake in woken:
-            wake()
 
     def _room(self) -> Room:
         return Room(len(self._ready) + len(self._in_flight) + len(self._delayed), self._bytes)

@@ -13,8 +13,9 @@ from weakref import ref
 from kvwal.errors import ConfigError, QueueFull
 from kvwal.ports.locks import Signal
 from kvwal.structures.business import LocalBusiness
-from kvwal.structures.queue.capacity import Putter, Room
+from kvwal.structures.queue.capacity import Room
 from kvwal.structures.queue.state import QueueState
+from kvwal.structures.queue.waiters import Putter
 
 T = TypeVar("T")
 
@@ -46,7 +47,7 @@ class TakersOfLog:
     def set_alarm(self) -> None:
         """Wake takers when the next delayed item is due, if one is delayed and a taker waits."""
         state = self.state
-        due = state.next_due if state.has_takers else 0
+        due = state.next_due if state.waiters.takers else 0
         if due and (not self._alarm_ms or due < self._alarm_ms):
             self._alarm_ms = due
             seconds = max(1, due - self._business.now_ms()) / 1000
@@ -55,7 +56,7 @@ class TakersOfLog:
     def ring(self) -> None:
         """The alarm: an item may be due."""
         self._alarm_ms = 0
-        self.state.wake_takers()
+        self.state.waiters.wake_takers()
 
     def rounds(self, timeout: float | None) -> Iterator[float | None]:
         """The seconds that are left, before each wait of a taker that waits at most `timeout` seconds (None: without end)."""
@@ -67,10 +68,10 @@ class TakersOfLog:
 
     def _wake(self) -> None:
         if self._business.refuses_writes:
-            self.state.wake_all()
+            self.state.waiters.wake_all()
         else:
-            self.state.wake_takers()
-            self.state.wake_putters()
+            self.state.waiters.wake_takers()
+            self.state.waiters.wake_putters()
 
 
 def _ring(takers: ref[TakersOfLog]) -> None:
@@ -81,10 +82,10 @@ def _ring(takers: ref[TakersOfLog]) -> None:
 
 def takers_of(business: LocalBusiness, state: QueueState) -> TakersOfLog:
     """The takers of a queue of this business. They live as long as a handle of the queue."""
-    takers: TakersOfLog | None = None if state.takers is None else state.takers()
+    takers: TakersOfLog | None = None if state.waiters.of_log is None else state.waiters.of_log()
     if takers is None:
         takers = TakersOfLog(business, state)
-        state.takers = ref(takers)
+        state.waiters.of_log = ref(takers)
     return takers
 
 
@@ -98,7 +99,7 @@ def taken_by(takers: TakersOfLog, take: Callable[[], list[T]], timeout: float | 
         return items
     for left in takers.rounds(timeout):
         signal, woken = Signal(), False
-        takers.state.expect(signal.set)
+        takers.state.waiters.expect(signal.set)
         takers.set_alarm()
         try:
             if takers.may_take and (items := take()):
@@ -106,7 +107,7 @@ def taken_by(takers: TakersOfLog, take: Callable[[], list[T]], timeout: float | 
             woken = signal.wait(left)
         finally:
             if not woken:
-                takers.state.forget(signal.set)
+                takers.state.waiters.forget(signal.set)
     return take() if takers.may_take else []
 
 
@@ -117,12 +118,12 @@ def put_when_room(takers: TakersOfLog, put: Callable[[], T], needs: Room, timeou
     for left in takers.rounds(timeout):
         signal, woken = Signal(), False
         putter = Putter(signal.set, needs)
-        takers.state.expect_room(putter)
+        takers.state.waiters.expect_room(putter)
         try:
             woken = not takers.may_put(needs) and signal.wait(left)
         finally:
             if not woken:
-                takers.state.forget_putter(putter)
+                takers.state.waiters.forget_putter(putter)
         if not woken and not takers.may_put(needs):
             break
         try:
@@ -130,7 +131,7 @@ def put_when_room(takers: TakersOfLog, put: Callable[[], T], needs: Room, timeou
         except QueueFull as error:
             full = error
         except BaseException:
-            takers.state.wake_putters()
+            takers.state.waiters.wake_putters()
             raise
     raise full
 

@@ -82,14 +82,14 @@ async def waits(q: Any, takers: int) -> None:
             pass
         return
     state = await _state_of(q)
-    while len(state._takers) < takers:
+    while state.waiters.takers < takers:
         await asyncio.sleep(0)
 
 
 async def putters(q: Any, number: int) -> None:
     """Return when `number` putters wait for room in the queue."""
     state = await _state_of(q)
-    while len(state._putters.waiting) < number:
+    while state.waiters.putters < number:
         await asyncio.sleep(0)
 
 

@@ -83,7 +83,7 @@ def test_a_put_that_is_cancelled_while_it_waits_puts_nothing_and_wakes_the_next(
         await putters(q, 1)
         first.cancel()
         await asyncio.wait([first])
-        assert (first.cancelled(), await content(q), len((await q._reading())._state._putters.waiting)) == (
+        assert (first.cancelled(), await content(q), (await q._reading())._state.waiters.putters) == (
             True,
             ["a"],
             0,

@@ -13,7 +13,8 @@ import pytest
 import kvwal
 from kvwal.errors import ConfigError, QueueFull, StorageFull, StoreClosed, TooLarge
 from kvwal.structures.facade import Structures
-from kvwal.structures.queue.capacity import Putter, Room
+from kvwal.structures.queue.capacity import Room
+from kvwal.structures.queue.waiters import Putter
 from tests.support.disk.faults import FakeClock, FakeDisk, open_store
 from tests.support.polling import until
 from tests.support.queue.blocks import rolled_back
@@ -43,7 +44,7 @@ def in_thread(call: Callable[[], Any], ended: list[Any]) -> threading.Thread:
 
 def putters(q: kvwal.Queue, number: int) -> None:
     """Return when `number` putters wait for room."""
-    until(lambda: len(q._state._putters.waiting) == number or None)
+    until(lambda: q._state.waiters.putters == number or None)
 
 
 def most_at_once(q: kvwal.Queue, start: int) -> int:
@@ -240,7 +241,7 @@ def test_a_putter_that_gives_up_wakes_the_next_one(business: Structures) -> None
     large = in_thread(lambda: q.put_many(["c", "d"], timeout=0.2), ended)
     putters(q, 1)
     small = in_thread(lambda: q.put("e"), ended)
-    until(lambda: len(q._state._putters.waiting) + len(ended) == 2 or None)
+    until(lambda: q._state.waiters.putters + len(ended) == 2 or None)
     q.take()
     large.join()
     small.join()
@@ -253,8 +254,8 @@ def test_a_take_wakes_who_waits_for_room(business: Structures) -> None:
     q.set_options(capacity=1)
     q.put("a")
     woken: list[str] = []
-    q._state.expect_room(Putter(lambda: woken.append("first"), Room(1, 1)))
-    q._state.expect_room(Putter(lambda: woken.append("second"), Room(1, 1)))
+    q._state.waiters.expect_room(Putter(lambda: woken.append("first"), Room(1, 1)))
+    q._state.waiters.expect_room(Putter(lambda: woken.append("second"), Room(1, 1)))
     assert woken == []
     q.take()
     assert woken == ["first"]
@@ -269,12 +270,12 @@ def test_a_woken_putter_that_gives_up_wakes_the_next_one(business: Structures) -
         Putter(lambda name=name: woken.append(name), Room(1, 1)) for name in ("first", "second", "third")
     )
     for putter in (first, second, third):
-        q._state.expect_room(putter)
-    q._state.forget_putter(second)
+        q._state.waiters.expect_room(putter)
+    q._state.waiters.forget_putter(second)
     assert woken == []
     q.take()
     assert woken == ["first"]
-    q._state.forget_putter(first)
+    q._state.waiters.forget_putter(first)
     assert woken == ["first", "third"]
 
 

@@ -201,7 +201,7 @@ def test_a_waiting_taker_is_woken_when_an_item_is_due(business: Structures) -> N
     assert q.take() == "later"
     taking = threading.Thread(target=lambda: got.append(q.take()))
     taking.start()
-    until(lambda: q._state.has_takers or None)
+    until(lambda: q._state.waiters.takers or None)
     q.put("soon", delay=0.02)  # before the item that the alarm was set for
     taking.join()
     q.set_options(redelivery_delay=0.02)
@@ -210,7 +210,7 @@ def test_a_waiting_taker_is_woken_when_an_item_is_due(business: Structures) -> N
         assert t.take() == "again"
         taking = threading.Thread(target=lambda: got.append(q.take()))
         taking.start()
-        until(lambda: q._state.has_takers or None)
+        until(lambda: q._state.waiters.takers or None)
     taking.join()
     assert got == ["soon", "again"]
 
