@@ -133,6 +133,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """A key and its value above this size together are refused with `TooLarge`."""
     overflow_bytes: int = TRANSACTION_BYTES
     """A transaction above this size is written into a file of its own, which the log names."""
+    queue_memory: int = 20_000
+    """Items of a queue that stay in memory: above that only the first and the newest ones do, and the others are read again."""
     checkpoint_seconds: float = 120.0
     """A business that was written to is checkpointed at least this often, if that is worth its cost."""
     checkpoint_bytes: int = 256 * MIB

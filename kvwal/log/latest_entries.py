@@ -16,7 +16,7 @@ from kvwal.entry import Decode, Entry
 from kvwal.log.files.external_sort import write_pieces
 from kvwal.log.files.format import block_size
 from kvwal.log.files.snapshot import Packed, in_blocks, size_of
-from kvwal.log.files.snapshot_reader import merge_sorted
+from kvwal.log.files.snapshot_reader import merge_blocks, merge_sorted
 from kvwal.ports.disk import Disk
 
 RUN_BYTES = 8 << 20
@@ -71,6 +71,17 @@ class LatestEntries:
         """The latest entry of every identity, sorted."""
         self._end_run()
         return self._merged(self._runs)
+
+    def blocks_in_order(self) -> Iterator[list[Entry]]:
+        """As `in_order`, in blocks. Faster where few keys of one run are between those of another."""
+        self._end_run()
+        return self._merged_blocks(self._runs)
+
+    def _merged_blocks(self, runs: Sequence[Callable[[], Iterator[Packed]]]) -> Iterator[list[Entry]]:
+        if len(runs) < 2:
+            return (self._decode(block.unpacked()) for run in runs for block in run())
+        middle = len(runs) // 2
+        return merge_blocks(self._merged_blocks(runs[:middle]), self._merged_blocks(runs[middle:]))
 
     def _merged(self, runs: Sequence[Callable[[], Iterator[Packed]]]) -> Iterator[Entry]:
         """Runs, oldest first, merged in halves: of a thousand runs an entry passes ten merges, and each call is ten deep."""

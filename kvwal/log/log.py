@@ -269,6 +269,7 @@ async def open_log(
             target = RecoveryTarget(memory.apply, memory.clear)
             recovered = recover(ports.disk, folder, target, entry_decoder(), progress, check)
             remove_end(ports.disk, root, place)
+            memory.recovered()
             return recovered
 
         recovered = await ports.workers.run(recover_log)

@@ -39,6 +39,10 @@ class LogMemory(Protocol):
         """Drop all entries: recovery begins again from an older snapshot."""
         ...
 
+    def recovered(self) -> None:
+        """The log was recovered, and its files can be read again. Raises `CorruptLog` and `OSError`."""
+        ...
+
 
 class GroupView:
     """The state as of the transactions before one that is being decided: the memory, and its group so far."""

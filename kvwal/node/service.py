@@ -38,6 +38,7 @@ from kvwal.ports.boundary import on_signals, raised_to_awaiter, start_task, when
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import ThreadWorkers
+from kvwal.store.context import StoreContext
 from kvwal.store.engine import Engine
 from kvwal.store.options import Options, archive_argument
 from kvwal.structures.guards import Now
@@ -167,7 +168,7 @@ class Service:
     async def _may_remove(self) -> bool:
         return self._parts is not None and await self._parts.serving.nothing_is_missing(within=_FORGET_SECONDS)
 
-    def _memory(self, place: Place, now: Now) -> RecoveryBuffer:
+    def _memory(self, context: StoreContext, place: Place, now: Now) -> RecoveryBuffer:
         return RecoveryBuffer(now, collects=self._is_alone())
 
     async def _start(self) -> ServingParts:

@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kvwal.archiver.remote import Archiver
 from kvwal.config import Settings
 from kvwal.hlc import HybridClock
+from kvwal.key_class import QUEUE
+from kvwal.log.files.names import log_folder
 from kvwal.log.log import Ports
-from kvwal.log.reader import Progress
+from kvwal.log.ranges.stored_entries import StoredEntries
+from kvwal.log.reader import Progress, entry_decoder
 from kvwal.structures.guards import Now
-from kvwal.structures.memory import BusinessMemory
+from kvwal.structures.memory import STRUCTURES, BusinessMemory, Make
+from kvwal.structures.queue.state import QueueState
+from kvwal.structures.queue_items.swapped import Swap
 from kvwal_archive.layout import Place
 
 if TYPE_CHECKING:
     from kvwal.ports.logger import Logger
 
 
-def embedded_memory(place: Place, now: Now) -> BusinessMemory:
-    """The memory of a business in an embedded store: all live entries, as encoded bytes."""
-    return BusinessMemory(now)
+def embedded_structures(context: StoreContext, place: Place) -> Mapping[str, Make]:
+    """The list of structures of an embedded store, whose long queues have their log as a swap file."""
+    ports = context.ports
+    stored = StoredEntries(ports.disk, ports.clock, log_folder(context.root, place), entry_decoder())
+    swap = Swap(context.settings.queue_memory, stored)
+    return {**STRUCTURES, QUEUE: partial(QueueState, swap=swap)}
+
+
+def embedded_memory(context: StoreContext, place: Place, now: Now) -> BusinessMemory:
+    """The memory of a business in an embedded store: all live entries, as encoded bytes, but for the middle of long queues."""
+    return BusinessMemory(now, embedded_structures(context, place))
 
 
 def one_interval() -> int:
@@ -41,7 +55,7 @@ class StoreContext(NamedTuple):
     accept_clock: bool
     progress: Progress | None
     logger: Logger
-    memory: Callable[[Place, Now], BusinessMemory] = embedded_memory
+    memory: Callable[[StoreContext, Place, Now], BusinessMemory] = embedded_memory
     """Makes the memory of a business. In a node the entries live in Hazelcast, and this memory passes them on."""
     hybrid: Callable[[], HybridClock] = HybridClock
     """Makes the hybrid clock of a log."""

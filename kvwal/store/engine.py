@@ -54,7 +54,7 @@ class Engine:
         options: Options,
         *,
         own_loop: bool,
-        memory: Callable[[Place, Now], BusinessMemory] = embedded_memory,
+        memory: Callable[[StoreContext, Place, Now], BusinessMemory] = embedded_memory,
         hybrid: Callable[[], HybridClock] = HybridClock,
         flush_of: Callable[[str], Flush] | None = None,
         archive_interval_factor: Callable[[], int] = one_interval,

@@ -269,7 +269,7 @@ class OpenBusiness:
 async def open_business(place: Place, flush: Flush, context: StoreContext) -> OpenBusiness:
     """Lock, recover and open the log of a business. Errors are those of `open_log`."""
     hybrid = context.hybrid()
-    memory = context.memory(place, partial(_now_ms, hybrid, context.ports.clock))
+    memory = context.memory(context, place, partial(_now_ms, hybrid, context.ports.clock))
     log = await open_log(
         context.ports, context.root, place,
         settings=context.settings, flush=flush,

@@ -1,4 +1,4 @@
-"""Guards of the memory of a business: the locks and the clock that all its structures share."""
+"""Guards of the memory of a business: what all its structures share, the locks and the clock among it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ Now: TypeAlias = Callable[[], int]
 class Guards(NamedTuple):
     """`lock` is held while a group is applied, and by iterators for a few entries at a time.
 
-    `building` is held while something large is prepared beside the writes (a key order); it is taken before `lock`.
+    `building` is held while something large is prepared beside the writes (a key order); it is taken before `lock`. `recovers`
+    says whether the log is being recovered: its files cannot be read again yet.
     """
 
     now: Now
     lock: Lock
     building: Lock
+    recovers: Callable[[], bool]
 
 
 def guards_alone(now: Now) -> Guards:
     """Guards of a state that belongs to no open business."""
-    return Guards(now, Lock(), Lock())
+    return Guards(now, Lock(), Lock(), lambda: False)

@@ -59,7 +59,8 @@ class BusinessMemory:
     """The memory of one business: the state of each of its structures. `map` is that of its own map."""
 
     def __init__(self, now: Now, structures: Mapping[str, Make] = STRUCTURES) -> None:
-        self.guards = Guards(now, Lock(), Lock())
+        self._recovers = True
+        self.guards = Guards(now, Lock(), Lock(), lambda: self._recovers)
         self._lock = self.guards.lock
         self.map = MapState(self.guards)
         self._structures = structures
@@ -107,6 +108,12 @@ class BusinessMemory:
         with self._lock:
             for state in list(self._states.values()):
                 state.clear()
+
+    def recovered(self) -> None:
+        """The log was recovered, and its files can be read again. Raises `CorruptLog` and `OSError`."""
+        self._recovers = False
+        for queue in self.queues().values():
+            queue.recovered()
 
     def drop_destroyed(self) -> None:
         """After recovery, drop the entries of a map that was destroyed: logs of a cluster have marks of that."""

@@ -12,6 +12,9 @@ OPTIONS_MODEL = "tests/unit/queue_options/test_options_model.py"
 STATE = "kvwal/structures/queue/state.py"
 FORMATS = "tests/unit/log_files/test_queue_format.py"
 CHANGES = "kvwal/structures/queue/changes.py"
+READY = "kvwal/structures/queue_items/ready.py"
+LAWS = "tests/unit/queue_memory/test_state_laws.py"
+SWAPPED = "tests/unit/queue_memory/test_swapped.py"
 
 MUTANTS = [
     Mutant(
@@ -26,15 +29,15 @@ MUTANTS = [
         "an item is given to two takers",
         2,
         STATE,
-        "                key, entry = self._ready.pop_first()\n",
-        "                key = next(self._ready.keys_after(None))\n                entry, most = self._ready[key], most - 1\n",
+        "                    key, entry = self._ready.pop_first()\n",
+        "                    key = self._ready.held.first()\n                    entry, most = self._ready.held[key], most - 1\n",
         f"{MODEL} {QUEUE}",
     ),
     Mutant(
         "a block that raised keeps its items",
         3,
         STATE,
-        "                    self._ready[entry.key] = entry\n                    if entry.expires:\n",
+        "                    self._ready.held[entry.key] = entry\n                    if entry.expires:\n",
         "                    if entry.expires:\n",
         f"{MODEL} {QUEUE}",
     ),
@@ -237,5 +240,77 @@ MUTANTS = [
         "    if not isinstance(error, Exception) or isinstance(error, queue.Empty | queue.Full | StoreClosed):\n",
         "    if isinstance(error, queue.Empty | queue.Full | StoreClosed):\n",
         DELIVERIES,
+    ),
+    Mutant(
+        "an item that was handed out may be in the files only",
+        2,
+        READY,
+        '        after = self._handed_out.get(priority, b"")\n',
+        '        after = b""\n',
+        LAWS,
+    ),
+    Mutant(
+        "what stays in memory between items of the files is read from them, too",
+        2,
+        READY,
+        "        if len(going) < stop - start:\n",
+        "        if len(going) > stop - start:\n",
+        LAWS,
+    ),
+    Mutant(
+        "a delayed item between items of the files is read from them",
+        2,
+        READY,
+        "        swapped.odd.update(key for key in delayed if begin < key < swapped.last)\n",
+        "",
+        f"{LAWS} {SWAPPED}",
+    ),
+    Mutant(
+        "the items of the files come after those of a later priority",
+        6,
+        READY,
+        "        priority = min(self._swapped)\n        swapped = self._swapped[priority]\n        if self",
+        "        priority = max(self._swapped)\n        swapped = self._swapped[priority]\n        if self",
+        f"{LAWS} {SWAPPED}",
+    ),
+    Mutant(
+        "an item that was taken before a restart is read from the files",
+        2,
+        STATE,
+        "        elif not self._unread:\n            self._unread = True\n",
+        "        elif not self._unread:\n",
+        f"{LAWS} {SWAPPED}",
+    ),
+    Mutant(
+        "a file that a checkpoint replaced ends the reading",
+        6,
+        "kvwal/structures/queue_items/swapped.py",
+        "            except FileNotFoundError:\n                continue\n",
+        "            except FileNotFoundError:\n                return\n",
+        SWAPPED,
+    ),
+    Mutant(
+        "what was read before a damage is lost with it",
+        1,
+        STATE,
+        "                    if taken:\n                        break  # the next call is refused\n",
+        "",
+        SWAPPED,
+    ),
+    Mutant(
+        "the next item is looked for behind its place in a segment",
+        6,
+        "kvwal/log/ranges/stored_entries.py",
+        "self._begin(block) >= timestamp:\n                high = middle\n",
+        "False:\n                high = middle\n",
+        SWAPPED,
+    ),
+    Mutant(
+        "a delay that is read after its item has gone from memory is forgotten",
+        2,
+        STATE,
+        "                if self._ready.swapped and self._ready.is_swapped(key):\n                    self._read_again()\n",
+        "",
+        SWAPPED,
     ),
 ]

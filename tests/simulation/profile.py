@@ -66,6 +66,7 @@ class Profile:
             gc_grace_seconds=chance.choice([0.001, 1.0, 3600.0]),
             reserve_bytes=chance.choice([0, 64 * KIB, 256 * KIB]),
             overflow_bytes=chance.choice([100, 1000, MIB]),
+            queue_memory=chance.choice([2, 8, 20_000]),
         )
 
     def _shape(self) -> None:

@@ -24,9 +24,9 @@ from kvwal.structures.queue.options import NameChange, NumberChange, QueueOption
 from kvwal.structures.queue.positions import of_items, position_of, priority_of, queue_structure
 from kvwal.structures.queue.queue import Queue as SyncQueue
 from kvwal.structures.queue.queue import QueuedItem
-from kvwal.structures.queue.state import Reservation
 from kvwal.structures.queue.transaction import QueuePuts
 from kvwal.structures.queue.waiting import checked_timeout, first_of
+from kvwal.structures.queue_items.reservation import Reservation
 from kvwal.structures.time_to_live import TimeToLive
 from kvwal.structures.transaction import TransactionChanges
 from kvwal.structures.watch import AsyncWatch

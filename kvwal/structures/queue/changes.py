@@ -37,7 +37,8 @@ from kvwal.structures.queue.positions import (
     priority_of,
     queue_structure,
 )
-from kvwal.structures.queue.state import QueueState, Reservation
+from kvwal.structures.queue.state import QueueState
+from kvwal.structures.queue_items.reservation import Reservation
 from kvwal.structures.time_to_live import TimeToLive, expiry_of
 from kvwal.structures.transaction import GiveBack, checked_size
 

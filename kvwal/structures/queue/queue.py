@@ -27,9 +27,9 @@ from kvwal.structures.queue.options import (
     given_changes,
 )
 from kvwal.structures.queue.positions import is_delivery, is_item, key_of, of_items, position_of, priority_of
-from kvwal.structures.queue.state import Reservation
 from kvwal.structures.queue.transaction import QueueInTransaction
 from kvwal.structures.queue.waiting import checked_timeout, first_of, put_when_room, taken_by, takers_of
+from kvwal.structures.queue_items.reservation import Reservation
 from kvwal.structures.time_to_live import TimeToLive
 from kvwal.structures.transaction import Transaction
 from kvwal.structures.watch import Watch, parse_start

@@ -2,43 +2,31 @@
 not due yet (delayed).
 
 An item in flight is in the log as before: a crash, or a transaction that is rolled back, leaves it at its place. What is in
-flight is kept in memory only.
+flight is kept in memory only. Of many items those in the middle are in the log's files only (`kvwal.structures.queue_items`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 
 from sortedcontainers import SortedDict
 
 from kvwal.entry import Entry, is_live
+from kvwal.errors import KvwalError
 from kvwal.structures.guards import Guards
 from kvwal.structures.queue.capacity import Room
 from kvwal.structures.queue.deliveries import Delivery, delivery_of
 from kvwal.structures.queue.options import NO_OPTIONS, options_of
-from kvwal.structures.queue.ordered import OrderedItems
-from kvwal.structures.queue.positions import is_delivery, is_item, is_options, key_of, position_of, priority_of
+from kvwal.structures.queue.positions import is_delivery, is_item, is_options, position_of
 from kvwal.structures.queue.waiters import Waiters
+from kvwal.structures.queue_items.ready import ReadyItems
+from kvwal.structures.queue_items.reservation import Reservation
+from kvwal.structures.queue_items.swapped import Swap
 
 _MANY = 16
 """Entries from which on a look at all of them together pays."""
 _AT_ONCE = 500
 """Items that a reader copies while it holds the lock of the business."""
-
-
-class Reservation:
-    """Items that one taker was handed out, and what is known of their deliveries.
-
-    Once it is `over`, it is handed out nothing more: its taker does not wait any more.
-    """
-
-    __slots__ = ("deliveries", "entries", "over")
-
-    def __init__(self) -> None:
-        self.entries: list[Entry] = []
-        self.deliveries: list[Entry] = []
-        self.over = False
 
 
 class QueueState:
@@ -47,10 +35,16 @@ class QueueState:
     `hand_out` is called for one transaction after the other, by the holder of the log's turn.
     """
 
-    def __init__(self, guards: Guards) -> None:
+    def __init__(self, guards: Guards, swap: Swap | None = None) -> None:
+        """Without `swap` all items stay in memory."""
         self._now = guards.now
         self._lock = guards.lock
-        self._ready = OrderedItems()
+        self._swap = swap
+        self._recovers = guards.recovers
+        self._unread = False  # the items are to be read from the files when the log is recovered
+        self._destroyed = 0
+        self._of_items = ""
+        self._ready = ReadyItems(swap)
         self._in_flight: dict[bytes, Entry] = {}
         self._delayed: dict[bytes, Entry] = {}
         self._due: SortedDict = SortedDict()  # the moments and keys of the delayed items
@@ -74,42 +68,104 @@ class QueueState:
 
     def apply(self, entries: list[Entry]) -> None:
         """See `StructureState.apply`."""
-        ready, in_flight, delayed, of_items = self._ready, self._in_flight, self._delayed, ""
-        deliveries = self._deliveries
-        if len(entries) >= _MANY and self._add_new(entries):
-            return
-        for entry in entries:
-            if entry.key_class != of_items:
-                if not is_item(entry.key_class):
-                    self._apply_other(entry)
+        ready, in_flight, delayed, of_items = self._ready, self._in_flight, self._delayed, self._of_items
+        if entries and is_item(entries[0].key_class):  # what is known of the items before is applied, too
+            ready.trim(self._deliveries, self._delayed)
+        if not (len(entries) >= _MANY and self._add_new(entries)):
+            for entry in entries:
+                if entry.key_class != of_items:
+                    if not is_item(entry.key_class):
+                        self._apply_other(entry)
+                        continue
+                    of_items = self._of_items = entry.key_class
+                key = entry.key
+                if self._unread or (ready.swapped and ready.is_swapped(key)):
+                    self._apply_unread(entry)
                     continue
-                of_items = entry.key_class
-            key = entry.key
-            if key in in_flight or key in ready or key in delayed:
-                self._drop(key)
-            if not entry.deleted:
-                ready[key] = entry
-                self._bytes += len(entry.value)
-                if entry.expires:
-                    self._expiring[entry.expires, key] = entry
-                if key in deliveries:
-                    self._delay(key)
+                was_handed_out = key in in_flight
+                if was_handed_out or key in ready.held or key in delayed:
+                    self._drop(key)
+                if not entry.deleted:
+                    self._put(entry)
+                elif not was_handed_out:
+                    ready.note_handed_out([key])
+
+    def _put(self, entry: Entry) -> None:
+        key = entry.key
+        self._ready.held[key] = entry
+        self._bytes += len(entry.value)
+        if entry.expires:
+            self._expiring[entry.expires, key] = entry
+        if key in self._deliveries:
+            self._delay(key)
+
+    def _apply_unread(self, entry: Entry) -> None:
+        """Apply a change of an item that is not in memory. It is put again only while a snapshot is read, and is the same."""
+        if entry.deleted:
+            self._read_again()
+            self._ready.note_handed_out([entry.key])
+            self._deliveries.pop(entry.key, None)
+
+    def _read_again(self) -> None:
+        """Read the items from the files again: an item that is not in memory was taken or delayed, so it should not have gone.
+
+        While the log is recovered, that waits until all files were read.
+        """
+        if not self._recovers():
+            self._read_items()
+        elif not self._unread:
+            self._unread = True
+            self._forget_items()
+
+    def recovered(self) -> None:
+        """The log was recovered, and its files can be read. Raises `CorruptLog` and `OSError`."""
+        with self._lock:
+            if self._unread:
+                self._read_items()
+            self._ready.trim(self._deliveries, self._delayed)
+
+    def _read_items(self) -> None:
+        """Read the items from the files again, all but those in flight."""
+        assert self._swap is not None
+        assert self._of_items, "an item was let go"
+        self._unread, now = False, self._now()
+        self._forget_items()
+        for entries in self._swap.stored.latest(self._of_items):
+            self._ready.trim(self._deliveries, self._delayed)
+            if not self._destroyed and self._add_new(entries):
+                continue
+            for entry in entries:
+                if not is_live(entry, now) or entry.timestamp <= self._destroyed:
+                    self._ready.note_gone(entry.key)
+                elif entry.key not in self._in_flight:
+                    self._put(entry)
+
+    def _forget_items(self) -> None:
+        self._ready.clear()
+        self._delayed.clear()
+        self._due.clear()
+        self._expiring.clear()
+        self._bytes = sum([len(entry.value) for entry in self._in_flight.values()])
 
     def _add_new(self, entries: list[Entry]) -> bool:
         """Add items of which each is new and never expires: a recovered log mostly has these. False: nothing was done."""
         new = {entry.key: entry for entry in entries}
         is_plain = not (self._in_flight or self._delayed or self._deliveries) and len(new) == len(entries)
-        if not is_plain or not self._ready.keys().isdisjoint(new):
+        if not is_plain or self._unread or not self._ready.held.keys().isdisjoint(new):
+            return False
+        if self._ready.may_have_any(new):
             return False
         if any(entry.deleted or entry.expires for entry in entries) or not all(map(is_item, _classes(entries))):
             return False
-        self._ready.add_new(new)
+        self._of_items = entries[0].key_class
+        self._ready.held.add_new(new)
         self._bytes += sum([len(entry.value) for entry in entries])
         return True
 
     def clear(self) -> None:
         """See `StructureState.clear`."""
-        self._ready.clear()
+        self._unread = False
+        self._ready.forget()
         self._in_flight.clear()
         self._delayed.clear()
         self._due.clear()
@@ -121,9 +177,12 @@ class QueueState:
 
     def drop_until(self, timestamp: int) -> None:
         """See `StructureState.drop_until`."""
-        for table in (self._ready, self._in_flight, self._delayed):
+        self._destroyed = max(self._destroyed, timestamp)
+        for table in (self._ready.held, self._in_flight, self._delayed):
             for key in [key for key, entry in table.items() if entry.timestamp <= timestamp]:
                 self._drop(key)
+        if self._ready.swapped:
+            self._read_items()
         self._deliveries = {key: entry for key, entry in self._deliveries.items() if entry.timestamp > timestamp}
         for ended in [entry for entry in self._others.values() if entry.timestamp <= timestamp]:
             self._apply_other(Entry(ended.key, ended.key_class, b"", "", True, 0))
@@ -131,6 +190,7 @@ class QueueState:
     def drop_expired(self, most: int) -> int:
         """See `StructureState.drop_expired`. It wakes putters that have room then."""
         now, dropped = self._now(), 0
+        self._ready.trim(self._deliveries, self._delayed)
         while dropped < most and self._expiring:
             (expires, key), _ = self._expiring.peekitem(0)
             if expires > now:
@@ -171,7 +231,12 @@ class QueueState:
             while len(taken) < most and (self._ready or (delayed and self._due)):
                 if not self._ready:
                     self._end_first_delay()
-                key, entry = self._ready.pop_first()
+                try:
+                    key, entry = self._ready.pop_first()
+                except KvwalError:
+                    if taken:
+                        break  # the next call is refused
+                    raise
                 self._in_flight[key] = entry
                 if is_live(entry, now):
                     taken.append(entry)
@@ -180,6 +245,8 @@ class QueueState:
                 else:
                     self._expired_ms = max(self._expired_ms, entry.expires)
                     self._drop(key)
+            if self._swap is not None:
+                self._ready.note_handed_out([entry.key for entry in taken])
             held.entries += taken
             if self._deliveries:
                 held.deliveries += [known for entry in taken if (known := self._deliveries.get(entry.key)) is not None]
@@ -191,29 +258,28 @@ class QueueState:
             held.over = True
             for entry in held.entries:
                 if self._in_flight.pop(entry.key, None) is not None:
-                    self._ready[entry.key] = entry
+                    self._ready.held[entry.key] = entry
                     if entry.expires:
                         self._expiring[entry.expires, entry.key] = entry
                     if entry.key in self._deliveries:
                         self._delay(entry.key)
             held.entries, held.deliveries = [], []
+            self._ready.trim(self._deliveries, self._delayed)
         self.waiters.wake_takers()
 
     def items(self) -> Iterator[Entry]:
         """The items that can be taken, in order. A part of them at a time is read under the lock: items that are put or taken
-        meanwhile may be there or not.
+        meanwhile may be there or not. Raises `CorruptLog` and `LogFailed`.
         """
         after: bytes | None = None
         self.count()
         while True:
             with self._lock:
-                keys = list(islice(self._ready.keys_after(after), _AT_ONCE))
-                found = [self._ready[key] for key in keys]
-            if not found:
+                found, after = self._ready.part(after, _AT_ONCE)
+            if after is None:
                 return
             now = self._now()
             yield from (entry for entry in found if is_live(entry, now))
-            after = found[-1].key
 
     def count(self) -> int:
         """The number of items that can be taken. An item that expired counts until it is dropped."""
@@ -249,7 +315,7 @@ class QueueState:
 
     def value_bytes(self, key: bytes) -> int:
         """See `capacity.Content`."""
-        entry = self._in_flight.get(key) or self._ready.get(key) or self._delayed.get(key)
+        entry = self._in_flight.get(key) or self._ready.held.get(key) or self._delayed.get(key)
         return 0 if entry is None else len(entry.value)
 
     def delivery(self, key: bytes) -> Delivery:
@@ -264,19 +330,14 @@ class QueueState:
     @property
     def oldest(self) -> int:
         """When the oldest item that can be taken was put, as a timestamp; 0 without one. Looks at one item of each priority."""
-        oldest = 0
         with self._lock:
-            first = next(self._ready.keys_after(None), None)
-            while first is not None:
-                oldest = min(oldest or position_of(first), position_of(first))
-                first = next(self._ready.keys_from(key_of(priority_of(first) + 1, 0)), None)
-        return oldest
+            return min(map(position_of, self._ready.firsts()), default=0)
 
     def _room(self) -> Room:
         return Room(len(self._ready) + len(self._in_flight) + len(self._delayed), self._bytes)
 
     def _drop(self, key: bytes) -> None:
-        entry = self._in_flight.pop(key, None) or self._ready.pop(key, None) or self._undelayed(key)
+        entry = self._in_flight.pop(key, None) or self._ready.held.pop(key, None) or self._undelayed(key)
         if entry is not None:
             self._bytes -= len(entry.value)
             if entry.expires:
@@ -286,7 +347,7 @@ class QueueState:
 
     def _delay(self, key: bytes) -> None:
         """Bring an item that is not in flight where what is known of its deliveries says: it waits, or can be taken."""
-        entry = self._ready.pop(key, None) or self._undelayed(key)
+        entry = self._ready.held.pop(key, None) or self._undelayed(key)
         if entry is None:
             return
         due = self.delivery(key).due
@@ -294,7 +355,7 @@ class QueueState:
             self._delayed[key] = entry
             self._due[due, key] = None
         else:
-            self._ready[key] = entry
+            self._ready.held[key] = entry
 
     def _undelayed(self, key: bytes) -> Entry | None:
         """Take an item off the delayed ones, if it is one of them."""
@@ -310,18 +371,20 @@ class QueueState:
 
     def _end_first_delay(self) -> None:
         (_, key), _ = self._due.popitem(0)
-        self._ready[key] = self._delayed.pop(key)
+        self._ready.held[key] = self._delayed.pop(key)
 
     def _apply_other(self, entry: Entry) -> None:
         key_class, key = entry.key_class, entry.key
         if is_delivery(key_class):
             undelayed = self._undelayed(key)
             if undelayed is not None:
-                self._ready[key] = undelayed
+                self._ready.held[key] = undelayed
             if entry.deleted:
                 self._deliveries.pop(key, None)
             else:
                 self._deliveries[key] = entry
+                if self._ready.swapped and self._ready.is_swapped(key):
+                    self._read_again()
                 self._delay(key)
             return
         if is_options(key_class):

@@ -9,8 +9,9 @@ from kvwal.entry import Entry, make_entry
 from kvwal.structures.business import LocalBusiness
 from kvwal.structures.queue.changes import QueueBlock, QueueChanges
 from kvwal.structures.queue.positions import priority_of
-from kvwal.structures.queue.state import QueueState, Reservation
+from kvwal.structures.queue.state import QueueState
 from kvwal.structures.queue.waiting import TakersOfLog, first_of, taken_by
+from kvwal.structures.queue_items.reservation import Reservation
 from kvwal.structures.time_to_live import TimeToLive
 from kvwal.structures.transaction import TransactionChanges
 

@@ -27,7 +27,7 @@ from tests.support.disk.faults import open_store
 
 SETTINGS = kvwal.Settings(
     segment_bytes=64 << 10, overflow_bytes=30_000, archive_seconds=1e9, checkpoint_seconds=1e9, history_seconds=1e-9,
-    gc_grace_seconds=1e-9,
+    gc_grace_seconds=1e-9, queue_memory=1,
 )  # fmt: skip
 STAGES = range(1, 7)
 LITTLE = (3, 4)
@@ -39,7 +39,7 @@ FAR_MS = 1 << 46
 QUEUED = "key"
 """Its value is also put into a queue, with each change."""
 WAITING, FINISHED = "waiting", "finished"
-HELD = 2
+HELD = 3
 """How many items stay in a queue."""
 Model = dict[str, Any]
 Changes = dict[str, Any]

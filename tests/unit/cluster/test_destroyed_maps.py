@@ -118,7 +118,10 @@ def member(
             folder / "root", archive=folder / "archive", node="b", clock=clock, start_archiver=lambda: InProcess("")
         )
         engine = Engine(
-            options, own_loop=True, memory=lambda place, now: RecoveryBuffer(now, collects=False), may_remove=may_remove
+            options,
+            own_loop=True,
+            memory=lambda context, place, now: RecoveryBuffer(now, collects=False),
+            may_remove=may_remove,
         )
         business = await engine.business("b")
         await _put(engine)

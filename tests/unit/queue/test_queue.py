@@ -17,7 +17,8 @@ from kvwal.entry import Entry
 from kvwal.structures.facade import Structures
 from kvwal.structures.guards import guards_alone
 from kvwal.structures.queue.positions import key_of, position_of, priority_of
-from kvwal.structures.queue.state import QueueState, Reservation
+from kvwal.structures.queue.state import QueueState
+from kvwal.structures.queue_items.reservation import Reservation
 from tests.support.disk.faults import FakeClock, FakeDisk, open_store
 from tests.support.polling import until
 from tests.support.queue.blocks import rolled_back

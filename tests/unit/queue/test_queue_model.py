@@ -26,7 +26,7 @@ NAMES = ("", "todo", "done")
 NAME = st.sampled_from(NAMES)
 ITEMS = st.lists(st.one_of(st.integers(-3, 3), st.text(max_size=2), st.none()), max_size=4)
 PRIORITY = st.sampled_from([0, 0, 0, -16, -1, 1, 15])
-SETTINGS = kvwal.Settings(segment_bytes=64 << 10, overflow_bytes=200, history_seconds=7 * 86400)
+SETTINGS = kvwal.Settings(segment_bytes=64 << 10, overflow_bytes=200, history_seconds=7 * 86400, queue_memory=3)
 Queued = tuple[int, Any]
 """A priority and an item."""
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from kvwal.entry import Entry, make_entry
 from kvwal.structures.guards import guards_alone
 from kvwal.structures.queue.positions import item_class, key_of
-from kvwal.structures.queue.state import QueueState, Reservation
+from kvwal.structures.queue.state import QueueState
+from kvwal.structures.queue_items.reservation import Reservation
 
 CLASS = item_class("queue")
 STEPS = st.lists(

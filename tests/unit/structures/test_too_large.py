@@ -63,7 +63,7 @@ def test_a_destroyed_map_is_deleted_in_transactions_that_the_log_takes(tmp_path:
         return future
 
     async def leave() -> None:
-        engine = Engine(make_options(tmp_path), own_loop=True, memory=lambda place, now: RecoveryBuffer(now))
+        engine = Engine(make_options(tmp_path), own_loop=True, memory=lambda context, place, now: RecoveryBuffer(now))
         business = await engine.business("jobs")
         for first in range(0, count, 500):
             keys = [f"{number:<{LONG}}".encode() for number in range(first, min(first + 500, count))]
@@ -72,7 +72,7 @@ def test_a_destroyed_map_is_deleted_in_transactions_that_the_log_takes(tmp_path:
         await engine.close(archive=False)
 
     async def start() -> tuple[int, int]:
-        engine = Engine(make_options(tmp_path), own_loop=True, memory=lambda place, now: RecoveryBuffer(now))
+        engine = Engine(make_options(tmp_path), own_loop=True, memory=lambda context, place, now: RecoveryBuffer(now))
         business = await engine.business("jobs")
         state = as_recovery_buffer(business.memory)
         dropped = state.take_dropped()

@@ -5,6 +5,7 @@ So while a log is recovered an item costs as much as an entry of a map, and the 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,10 +46,24 @@ class OrderedItems(dict[bytes, Entry]):
         key: bytes = self._ordered().pop(0)
         return key, super().pop(key)
 
+    def first(self) -> bytes:
+        """The first key. There is one."""
+        key: bytes = self._ordered()[0]
+        return key
+
+    def remove_all(self, keys: list[bytes]) -> None:
+        """Remove these items, which are there and many."""
+        deque(map(super().pop, keys), maxlen=0)
+        self._order = None  # one sort of those that are left costs less
+
     def clear(self) -> None:
         """Remove all items."""
         super().clear()
         self._order = None
+
+    def in_order(self) -> list[bytes]:
+        """All keys, in order."""
+        return sorted(self) if self._order is None else list(self._order)
 
     def keys_after(self, key: bytes | None) -> Iterator[bytes]:
         """The keys behind `key` (None: all keys), in order."""
@@ -58,6 +73,11 @@ class OrderedItems(dict[bytes, Entry]):
     def keys_from(self, key: bytes) -> Iterator[bytes]:
         """The keys from `key` on, in order."""
         keys: Iterator[bytes] = self._ordered().irange(key)
+        return keys
+
+    def keys_between(self, after: bytes, end: bytes) -> Iterator[bytes]:
+        """The keys behind `after` and before `end`, in order."""
+        keys: Iterator[bytes] = self._ordered().irange(after, end, inclusive=(False, False))
         return keys
 
     def _ordered(self) -> SortedList:

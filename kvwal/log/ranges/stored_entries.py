@@ -1,0 +1,151 @@
+"""Entries of an open log, read from its files again: snapshot and segments serve a structure as its swap file.
+
+Files are read and not mapped, because the log writer may cut the last segment short meanwhile. Of the last segment the blocks
+that are whole are read: what memory has was written before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from kvwal.entry import Decode, Entry
+from kvwal.errors import CorruptLog
+from kvwal.log.files.format import Block, BlockKind, align
+from kvwal.log.files.names import LogFile, partial_name
+from kvwal.log.files.snapshot_reader import Snapshot, SnapshotView, merge_all_blocks, open_snapshot
+from kvwal.log.latest_entries import LatestEntries
+from kvwal.log.overflow.read import open_segment
+from kvwal.log.reader import SegmentReader, Window, log_files
+from kvwal.ports.clock import Clock
+from kvwal.ports.disk import Disk
+
+_LOOKS = 10
+"""How often the files are opened again, because a checkpoint replaced them meanwhile."""
+_NEAR_BYTES = 8 << 10
+"""A search in a segment ends when this many bytes are left."""
+Identity = tuple[str, bytes]
+
+
+class StoredEntries:
+    """The entries of the log in one folder. See `kvwal.structures.queue_items.swapped.Stored`."""
+
+    def __init__(self, disk: Disk, clock: Clock, folder: Path, decode: Decode) -> None:
+        """`clock` gives a random name for the files of a sort that does not fit in memory."""
+        self._disk = disk
+        self._clock = clock
+        self._folder = folder
+        self._decode = decode
+
+    def latest(self, key_class: str) -> Iterator[list[Entry]]:
+        """The latest entry of every key of a class, sorted, in blocks, deletes included. The memory is bounded."""
+        low, high = (key_class, b""), (key_class + "\0", b"")
+        tag = f"{self._clock.random_bits(64):016x}"
+        with ExitStack() as opened:
+            for _ in range(_LOOKS):
+                newer = LatestEntries(
+                    self._decode, self._disk, lambda n: self._folder / partial_name(f"fold-{tag}-{n}")
+                )
+                opened.enter_context(newer)
+                try:
+                    snapshot, segments = self._files()
+                    parts = [self._view(part.path, opened) for part in snapshot.parts] if snapshot is not None else []
+                    for file in segments:
+                        for entries in self._segment(file).blocks():
+                            newer.add([entry for entry in entries if entry.key_class == key_class])
+                except FileNotFoundError:
+                    opened.close()
+                    continue
+                older = [part.blocks_between(self._decode, low, high) for part in parts]
+                yield from merge_all_blocks([newer.blocks_in_order(), *older])
+                return
+        raise CorruptLog("files of the log vanish while they are read.", path=self._folder, offset=0)
+
+    def stretch(self, low: Identity, high: Identity, timestamp: int) -> Iterator[Entry]:
+        """Entries from `low` to before `high` that are no deletes: those of the snapshot in the order of identity, then those of
+        the segments after it, in the order of the log, from the one with `timestamp` on.
+
+        `FileNotFoundError` when a checkpoint has replaced a file that was not read yet.
+        """
+        snapshot, segments = self._files()
+        if snapshot is not None:
+            for entries in snapshot.blocks_between(self._decode, low, high):
+                yield from (entry for entry in entries if not entry.deleted)
+        key_class, begin, end = low[0], low[1], high[1]
+        for entries in self._from(segments, timestamp):
+            for entry in entries:
+                if entry.key_class == key_class and begin <= entry.key < end and not entry.deleted:
+                    yield entry
+
+    def missing(self, key: bytes) -> CorruptLog:
+        """The error for an entry that the files do not have."""
+        return CorruptLog(f"the entry behind the key {key.hex()} is missing.", path=self._folder, offset=0)
+
+    def _files(self) -> tuple[Snapshot | None, list[LogFile]]:
+        """The snapshot, and the segments after it."""
+        segments, snapshots = log_files(self._disk, self._folder)
+        snapshot = open_snapshot(self._disk, self._folder, snapshots)
+        last = snapshot.header.last_sequence if snapshot is not None else 0
+        return snapshot, [file for file in segments if file.number > last]
+
+    def _view(self, path: Path, opened: ExitStack) -> SnapshotView:
+        return SnapshotView(path, opened.enter_context(self._disk.view(path)))
+
+    def _segment(self, file: LogFile) -> _Segment:
+        return _Segment(self._disk, self._folder / file.name, self._decode)
+
+    def _from(self, segments: list[LogFile], timestamp: int) -> Iterator[list[Entry]]:
+        """The entries of blocks, from one on that is before the entry with this timestamp, and near to it."""
+        for file, following in zip(segments, [*segments[1:], None], strict=True):
+            if following is not None and self._segment(following).begins_by(timestamp):
+                continue  # this one ends before the entry
+            segment = self._segment(file)
+            segment.search(timestamp)
+            yield from segment.blocks()
+
+
+class _Segment:
+    """A segment that may grow. `at` is the offset from which it is read."""
+
+    def __init__(self, disk: Disk, path: Path, decode: Decode) -> None:
+        self._decode = decode
+        self._size = disk.size(path)
+        self._window = Window(partial(disk.read_part, path))
+        self._reader: SegmentReader = open_segment(disk, path, self._window)
+        self.at = self._reader.start
+
+    def begins_by(self, timestamp: int) -> bool:
+        """Whether its first entry has this timestamp or an earlier one. False without entries."""
+        block = self._reader.block_at(self._reader.start)
+        return block is not None and block.kind is not BlockKind.SEAL and self._begin(block) <= timestamp
+
+    def search(self, timestamp: int) -> None:
+        """Set `at` to a block that is at or before the first entry with this timestamp, and near to it."""
+        low, high = self._reader.start, self._size
+        while high - low > _NEAR_BYTES:
+            middle = align((low + high) // 2)
+            block = self._window.find_block(middle, high, self._reader.header.salt)
+            if block is None or block.kind is BlockKind.SEAL or self._begin(block) >= timestamp:
+                high = middle
+            else:
+                low = block.offset
+        self.at = low
+
+    def blocks(self) -> Iterator[list[Entry]]:
+        """The entries of each block from `at` on, up to the first one that is not whole. Raises `CorruptLog`."""
+        reader = self._reader
+        while (block := reader.block_at(self.at)) is not None and block.kind is not BlockKind.SEAL:
+            if block.kind is BlockKind.OVERFLOW:
+                reader.end = self.at
+                yield from (entries for _, entries in reader.overflowed(block, self._decode))
+            else:
+                yield reader.decoded(self._decode, block)
+            self.at = block.end
+
+    def _begin(self, block: Block) -> int:
+        """The timestamp of a block's first entry."""
+        if block.kind is BlockKind.OVERFLOW:
+            return self._reader.reference(block).timestamp
+        return self._reader.decoded(self._decode, block)[0].timestamp
