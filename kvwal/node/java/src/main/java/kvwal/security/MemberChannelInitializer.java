@@ -8,7 +8,7 @@ import com.hazelcast.internal.server.tcp.UnifiedProtocolDecoder;
 import com.hazelcast.spi.properties.ClusterProperty;
 import com.hazelcast.spi.properties.HazelcastProperties;
 
-/** Initializer of every connection of a member: Hazelcast's options; with a token TLS and TokenHandshake; Hazelcast's protocol. */
+/** Initializer of each connection of a member: Hazelcast's options and protocol, with a token TLS and TokenHandshake, too. */
 public final class MemberChannelInitializer implements ChannelInitializer {
     private static final int KILOBYTE = 1024;
 
