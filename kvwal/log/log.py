@@ -252,7 +252,7 @@ async def open_log(
     """Lock the log of `place`, recover it into `memory`, begin a new segment, and start the writer.
 
     `StoreLocked` names the holder of the lock. `CorruptLog`, `NewerVersion`, `ClockSkew`, and `ConfigError` for a log of another
-    place, are raised before a file of the log is changed.
+    place, are raised before a file of the log is changed. `CorruptLog` also later, if what memory does not hold cannot be read.
     """
     folder = log_folder(root, place)
     held: list[Lock] = []

@@ -62,7 +62,7 @@ from kvwal.log.files.names import LogFile, overflow_name, torn_name
 from kvwal.log.files.segment import SEAL_ROOM, SealedSegment
 from kvwal.log.overflow.files import collect, overflow_sizes
 from kvwal.log.overflow.read import open_segment
-from kvwal.log.reader import Progress, SegmentEnd, SegmentReader, SnapshotReader, log_files, read_header
+from kvwal.log.reader import Progress, SegmentEnd, SegmentReader, SnapshotReader, log_files, read_header, streamed
 from kvwal.ports.disk import Buffer, Disk
 
 _ORPHANS = 5
@@ -254,7 +254,7 @@ class _Recovery:
             part = snapshot_part(reader.header)
             if (problem := part_problem(part, file, below)) is not None:
                 raise CorruptLog(problem, path=path, offset=0, sequence=file.first)
-            for entries in reader.whole(self._decode):
+            for entries in streamed(reader, buffer, reader.whole(self._decode)):
                 self._target.apply(entries)
                 self._report(reader.end)
             header = reader.header
@@ -291,7 +291,7 @@ class _Recovery:
             reader = open_segment(self._disk, path, buffer)
             if (problem := link_problem(reader.header, self._next, self._crc)) is not None:
                 raise CorruptLog(problem, path=path, offset=0, sequence=self._next)
-            for entries in reader.entries(self._decode):
+            for entries in streamed(reader, buffer, reader.entries(self._decode)):
                 self._target.apply(entries)
                 self._timestamp = max(self._timestamp, entries[-1].timestamp if entries else 0)
                 self._report(reader.end)

@@ -276,7 +276,6 @@ async def open_business(place: Place, flush: Flush, context: StoreContext) -> Op
         memory=memory, hybrid=hybrid,
         accept_clock=context.accept_clock, progress=context.progress,
     )  # fmt: skip
-    memory.drop_destroyed()
     maintenance = Maintenance(place, log, memory, context)
     await maintenance.failing.take_note()
     business = OpenBusiness(place, flush, context, hybrid, memory, log, maintenance)

@@ -111,6 +111,7 @@ class BusinessMemory:
 
     def recovered(self) -> None:
         """The log was recovered, and its files can be read again. Raises `CorruptLog` and `OSError`."""
+        self.drop_destroyed()
         self._recovers = False
         for queue in self.queues().values():
             queue.recovered()

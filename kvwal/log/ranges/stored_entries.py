@@ -7,23 +7,23 @@ that are whole are read: what memory has was written before.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 from kvwal.entry import Decode, Entry
 from kvwal.errors import CorruptLog
-from kvwal.log.files.format import Block, BlockKind, align
+from kvwal.log.files.chain import gap_problem
+from kvwal.log.files.format import Block, BlockKind, align, decode_seal
 from kvwal.log.files.names import LogFile, partial_name
-from kvwal.log.files.snapshot_reader import Snapshot, SnapshotView, merge_all_blocks, open_snapshot
+from kvwal.log.files.snapshot_reader import Snapshot, merge_all_blocks, open_snapshot
 from kvwal.log.latest_entries import LatestEntries
-from kvwal.log.overflow.read import open_segment
-from kvwal.log.reader import SegmentReader, Window, log_files
+from kvwal.log.overflow.read import open_by_parts
+from kvwal.log.reader import Window, log_files
 from kvwal.ports.clock import Clock
 from kvwal.ports.disk import Disk
 
 _LOOKS = 10
-"""How often the files are opened again, because a checkpoint replaced them meanwhile."""
+"""How often the files are listed again, because a checkpoint replaces some meanwhile."""
 _NEAR_BYTES = 8 << 10
 """A search in a segment ends when this many bytes are left."""
 Identity = tuple[str, bytes]
@@ -40,28 +40,20 @@ class StoredEntries:
         self._decode = decode
 
     def latest(self, key_class: str) -> Iterator[list[Entry]]:
-        """The latest entry of every key of a class, sorted, in blocks, deletes included. The memory is bounded."""
-        low, high = (key_class, b""), (key_class + "\0", b"")
+        """The latest entry of every key of a class, sorted, in blocks, deletes included. The memory is bounded.
+
+        `FileNotFoundError` when a checkpoint has replaced a file that was not read yet.
+        """
         tag = f"{self._clock.random_bits(64):016x}"
-        with ExitStack() as opened:
-            for _ in range(_LOOKS):
-                newer = LatestEntries(
-                    self._decode, self._disk, lambda n: self._folder / partial_name(f"fold-{tag}-{n}")
-                )
-                opened.enter_context(newer)
-                try:
-                    snapshot, segments = self._files()
-                    parts = [self._view(part.path, opened) for part in snapshot.parts] if snapshot is not None else []
-                    for file in segments:
-                        for entries in self._segment(file).blocks():
-                            newer.add([entry for entry in entries if entry.key_class == key_class])
-                except FileNotFoundError:
-                    opened.close()
-                    continue
-                older = [part.blocks_between(self._decode, low, high) for part in parts]
-                yield from merge_all_blocks([newer.blocks_in_order(), *older])
-                return
-        raise CorruptLog("files of the log vanish while they are read.", path=self._folder, offset=0)
+        with LatestEntries(self._decode, self._disk, lambda n: self._folder / partial_name(f"fold-{tag}-{n}")) as newer:
+            snapshot, segments = self._files()
+            for file, following in zip(segments, [*segments[1:], None], strict=True):
+                for entries in self._segment(file).blocks(following):
+                    newer.add([entry for entry in entries if entry.key_class == key_class])
+            low, high = (key_class, b""), (key_class + "\0", b"")
+            parts = snapshot.parts if snapshot is not None else []
+            older = [part.blocks_between(self._decode, low, high) for part in parts]
+            yield from merge_all_blocks([newer.blocks_in_order(), *older])
 
     def stretch(self, low: Identity, high: Identity, timestamp: int) -> Iterator[Entry]:
         """Entries from `low` to before `high` that are no deletes: those of the snapshot in the order of identity, then those of
@@ -84,14 +76,18 @@ class StoredEntries:
         return CorruptLog(f"the entry behind the key {key.hex()} is missing.", path=self._folder, offset=0)
 
     def _files(self) -> tuple[Snapshot | None, list[LogFile]]:
-        """The snapshot, and the segments after it."""
-        segments, snapshots = log_files(self._disk, self._folder)
-        snapshot = open_snapshot(self._disk, self._folder, snapshots)
-        last = snapshot.header.last_sequence if snapshot is not None else 0
-        return snapshot, [file for file in segments if file.number > last]
-
-    def _view(self, path: Path, opened: ExitStack) -> SnapshotView:
-        return SnapshotView(path, opened.enter_context(self._disk.view(path)))
+        """The snapshot, and the segments after it. `CorruptLog` if there is a gap between them, and stays there."""
+        for _ in range(
+            _LOOKS
+        ):  # a list that is made while a checkpoint replaces files may lack the old ones and the new one
+            segments, snapshots = log_files(self._disk, self._folder)
+            snapshot = open_snapshot(self._disk, self._folder, snapshots)
+            last = snapshot.header.last_sequence if snapshot is not None else 0
+            segments = [file for file in segments if file.number > last]
+            if not segments or segments[0].number == last + 1:
+                return snapshot, segments
+        problem = gap_problem(segments[0].number, last + 1)
+        raise CorruptLog(problem, path=self._folder / segments[0].name, offset=0, sequence=last + 1)
 
     def _segment(self, file: LogFile) -> _Segment:
         return _Segment(self._disk, self._folder / file.name, self._decode)
@@ -103,7 +99,7 @@ class StoredEntries:
                 continue  # this one ends before the entry
             segment = self._segment(file)
             segment.search(timestamp)
-            yield from segment.blocks()
+            yield from segment.blocks(following)
 
 
 class _Segment:
@@ -112,8 +108,9 @@ class _Segment:
     def __init__(self, disk: Disk, path: Path, decode: Decode) -> None:
         self._decode = decode
         self._size = disk.size(path)
-        self._window = Window(partial(disk.read_part, path))
-        self._reader: SegmentReader = open_segment(disk, path, self._window)
+        self._disk = disk
+        self._path = path
+        self._reader = open_by_parts(disk, path)
         self.at = self._reader.start
 
     def begins_by(self, timestamp: int) -> bool:
@@ -124,17 +121,20 @@ class _Segment:
     def search(self, timestamp: int) -> None:
         """Set `at` to a block that is at or before the first entry with this timestamp, and near to it."""
         low, high = self._reader.start, self._size
+        window = Window(partial(self._disk.read_part, self._path))
         while high - low > _NEAR_BYTES:
             middle = align((low + high) // 2)
-            block = self._window.find_block(middle, high, self._reader.header.salt)
+            block = window.find_block(middle, high, self._reader.header.salt)
             if block is None or block.kind is BlockKind.SEAL or self._begin(block) >= timestamp:
                 high = middle
             else:
                 low = block.offset
         self.at = low
 
-    def blocks(self) -> Iterator[list[Entry]]:
-        """The entries of each block from `at` on, up to the first one that is not whole. Raises `CorruptLog`."""
+    def blocks(self, following: LogFile | None) -> Iterator[list[Entry]]:
+        """The entries of each block from `at` on. `following` is the segment after this one; without it this is the last one, and
+        ends where no block is whole. Raises `CorruptLog`.
+        """
         reader = self._reader
         while (block := reader.block_at(self.at)) is not None and block.kind is not BlockKind.SEAL:
             if block.kind is BlockKind.OVERFLOW:
@@ -143,6 +143,12 @@ class _Segment:
             else:
                 yield reader.decoded(self._decode, block)
             self.at = block.end
+        if following is None:
+            return
+        if block is None:
+            raise reader.corrupt("the block here does not verify, and the segment is not the last one.", self.at)
+        if (needed := decode_seal(block.payload).last_sequence + 1) != following.number:
+            raise reader.corrupt(gap_problem(following.number, needed), self.at)
 
     def _begin(self, block: Block) -> int:
         """The timestamp of a block's first entry."""

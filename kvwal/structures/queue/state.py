@@ -19,12 +19,12 @@ from kvwal.structures.queue.deliveries import Delivery, delivery_of
 from kvwal.structures.queue.options import NO_OPTIONS, options_of
 from kvwal.structures.queue.positions import is_delivery, is_item, is_options, position_of
 from kvwal.structures.queue.waiters import Waiters
+from kvwal.structures.queue_items.ordered import OrderedItems
 from kvwal.structures.queue_items.ready import ReadyItems
 from kvwal.structures.queue_items.reservation import Reservation
 from kvwal.structures.queue_items.swapped import Swap
 
-_MANY = 16
-"""Entries from which on a look at all of them together pays."""
+_MANY = 16  # entries from which on a look at all of them together pays
 _AT_ONCE = 500
 """Items that a reader copies while it holds the lock of the business."""
 
@@ -46,7 +46,7 @@ class QueueState:
         self._of_items = ""
         self._ready = ReadyItems(swap)
         self._in_flight: dict[bytes, Entry] = {}
-        self._delayed: dict[bytes, Entry] = {}
+        self._delayed = OrderedItems()
         self._due: SortedDict = SortedDict()  # the moments and keys of the delayed items
         self._deliveries: dict[bytes, Entry] = {}
         self._others: dict[tuple[str, bytes], Entry] = {}
@@ -100,9 +100,9 @@ class QueueState:
             self._delay(key)
 
     def _apply_unread(self, entry: Entry) -> None:
-        """Apply a change of an item that is not in memory. It is put again only while a snapshot is read, and is the same."""
+        """Apply a change of an item that is not in memory: it was taken, or put back. The files have it, too."""
+        self._read_again()
         if entry.deleted:
-            self._read_again()
             self._ready.note_handed_out([entry.key])
             self._deliveries.pop(entry.key, None)
 
@@ -125,11 +125,12 @@ class QueueState:
             self._ready.trim(self._deliveries, self._delayed)
 
     def _read_items(self) -> None:
-        """Read the items from the files again, all but those in flight."""
+        """Read the items from the files again, all but those in flight. Raises `CorruptLog` and `OSError`."""
         assert self._swap is not None
         assert self._of_items, "an item was let go"
-        self._unread, now = False, self._now()
+        self._unread = False
         self._forget_items()
+        now = self._now()
         for entries in self._swap.stored.latest(self._of_items):
             self._ready.trim(self._deliveries, self._delayed)
             if not self._destroyed and self._add_new(entries):
@@ -182,7 +183,7 @@ class QueueState:
             for key in [key for key, entry in table.items() if entry.timestamp <= timestamp]:
                 self._drop(key)
         if self._ready.swapped:
-            self._read_items()
+            self._read_again()
         self._deliveries = {key: entry for key, entry in self._deliveries.items() if entry.timestamp > timestamp}
         for ended in [entry for entry in self._others.values() if entry.timestamp <= timestamp]:
             self._apply_other(Entry(ended.key, ended.key_class, b"", "", True, 0))
@@ -359,7 +360,7 @@ class QueueState:
 
     def _undelayed(self, key: bytes) -> Entry | None:
         """Take an item off the delayed ones, if it is one of them."""
-        entry = self._delayed.pop(key, None)
+        entry: Entry | None = self._delayed.pop(key, None)
         if entry is not None:
             self._due.pop((self.delivery(key).due, key), None)
         return entry

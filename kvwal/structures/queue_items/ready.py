@@ -78,14 +78,17 @@ class ReadyItems:
         if self._swap is None or not keys:
             return
         noted = self._handed_out
-        one = len(keys) == 1 or (keys[0] <= keys[-1] and priority_of(keys[0]) == priority_of(keys[-1]))
-        for key in keys[-1:] if one else keys:
+        last = max(keys)
+        one = len(keys) == 1 or priority_of(min(keys)) == priority_of(last)
+        for key in [last] if one else keys:
             priority = priority_of(key)
             noted[priority] = max(noted.get(priority, b""), key)
 
     def note_gone(self, key: bytes) -> None:
         """An item was deleted that may be behind others that were not. Called in the order of keys while items are read again."""
         priority = priority_of(key)
+        if key <= self._handed_out.get(priority, b""):
+            return
         if priority in self._swapped or next(self.held.keys_between(key_of(priority, 0), key), None) is not None:
             self._gone.setdefault(priority, set()).add(key)
 
@@ -127,13 +130,16 @@ class ReadyItems:
         beside = [self.held[key] for key in self.held.keys_from(begin) if key <= last]
         return merge(beside, swapped.entries(begin, last), key=_key_of)
 
-    def trim(self, deliveries: Collection[bytes], delayed: Iterable[bytes]) -> None:
+    def trim(self, deliveries: Collection[bytes], delayed: OrderedItems) -> None:
         """If more items are in memory than should be, let some go until half of `Swap.items` are left: the middle of each
         priority, the last priority first.
 
         `deliveries` are the keys of items that were given back or delayed. `delayed` are those that are not due yet.
         """
-        if self._swap is None or len(self.held) <= self._most:
+        if self._swap is None:
+            return
+        if len(self.held) <= self._most:
+            self._most = max(self._swap.items, min(self._most, 2 * len(self.held)))
             return
         least = max(1, self._swap.items // _LEAST)
         keys = self.held.in_order()
@@ -143,8 +149,8 @@ class ReadyItems:
             begin = bisect_left(keys, key_of(priority, 0), 0, end)
             wish -= self._let_go(priority, keys[begin:end], wish, least, deliveries, delayed)
             end = begin
-        # Where few could go, many more have to come before the next look at them.
-        self._most = max(self._swap.items, len(self.held) + self._swap.items // 2)
+        # Where few could go, as many more have to come before the next look at them.
+        self._most = max(self._swap.items, 3 * len(self.held) // 2)
 
     def _let_go(
         self,
@@ -153,7 +159,7 @@ class ReadyItems:
         most: int,
         least: int,
         deliveries: Collection[bytes],
-        delayed: Iterable[bytes],
+        delayed: OrderedItems,
     ) -> int:
         """Let up to `most` items of a priority go, whose items in memory have these keys. Returns how many went."""
         assert self._swap is not None
@@ -187,7 +193,7 @@ class ReadyItems:
         self._count += len(going)
         if len(going) < stop - start:
             swapped.odd.update(key for key in keys if begin < key < swapped.last and key in self.held)
-        swapped.odd.update(key for key in delayed if begin < key < swapped.last)
+        swapped.odd.update(delayed.keys_between(begin, swapped.last))
         swapped.odd.update(key for key in self._gone.get(priority, ()) if begin < key < swapped.last)
         return len(going)
 

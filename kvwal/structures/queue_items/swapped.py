@@ -22,7 +22,7 @@ class Stored(Protocol):
     """The entries of the log, read from its files. Raises `CorruptLog` and `OSError`."""
 
     def latest(self, key_class: str) -> Iterator[list[Entry]]:
-        """The latest entry of every key of a class, sorted, in blocks, deletes included."""
+        """The latest entry of every key of a class, sorted, in blocks, deletes included. `FileNotFoundError` as of `stretch`."""
         ...
 
     def stretch(self, low: Identity, high: Identity, timestamp: int) -> Iterator[Entry]:
@@ -45,20 +45,19 @@ class Swap(NamedTuple):
 
 
 class SwappedItems:
-    """One stretch of items of one priority. `first` is its first item, `last` the key of its last one.
+    """One stretch of items of one priority. `first` is its first item, `last` the key of its last one, `count` their number.
 
-    `count` and `size` are the number of the items and the bytes of their values. `odd` are keys between the ends that are not
-    part of it.
+    `odd` are keys between the ends that are not part of it.
     """
 
     def __init__(self, stored: Stored, entries: list[Entry]) -> None:
         """`entries` are its first items, in order."""
         self.first = entries[0]
         self.last = entries[0].key
-        self.count = self.size = 0
+        self.count = 0
         self.odd: set[bytes] = set()
         self._stored = stored
-        self._timestamp = 0
+        self._timestamp = self._passed = 0
         self._reading: Iterator[Entry] | None = None
         self.extend(entries)
 
@@ -66,7 +65,6 @@ class SwappedItems:
         """Add items behind the last one. The log had them in this order, too: see `follows`."""
         self.last, self._timestamp = entries[-1].key, entries[-1].timestamp
         self.count += len(entries)
-        self.size += sum([len(entry.value) for entry in entries])
 
     def follows(self, entry: Entry) -> bool:
         """Whether the log has an item behind those that are here. One that was put back is not where its key says."""
@@ -80,23 +78,30 @@ class SwappedItems:
         """The item of this key, None if it is not here."""
         if not self.holds(key):
             return None
-        return next(self.entries(key, key), None)
+        return next((entry for entry in self.entries(key, key) if entry.key == key), None)
 
     def take(self, most: int) -> list[Entry]:
-        """Remove up to `most` items, the first ones. Fewer if the next ones cannot be read, an error if it is the first one."""
+        """Remove up to `most` items, the first ones. Fewer if the next ones cannot be read, an error if it is the first one.
+
+        Raises `CorruptLog`, also if the files have more items than are counted, and `LogFailed`.
+        """
         taken: list[Entry] = []
         try:
             while self.count and len(taken) < most:
                 following = self._following() if self.count > 1 else self.first
+                if self.count == 1 and self.first.key != self.last:
+                    raise self._stored.missing(self.first.key)
                 taken.append(self.first)
                 self.count -= 1
-                self.size -= len(self.first.value)
                 self.first = following
         except (CorruptLog, LogFailed):
             self._reading = None
             if not taken:
                 raise
-        self.odd = {key for key in self.odd if key > self.first.key} if self.odd else self.odd
+        self._passed += len(taken)
+        if self._passed >= len(self.odd):
+            self.odd = {key for key in self.odd if key > self.first.key}
+            self._passed = 0
         return taken
 
     def entries(self, begin: bytes, end: bytes) -> Iterator[Entry]:
@@ -112,6 +117,8 @@ class SwappedItems:
                     if entry.key >= at and not entry.expires and entry.key not in self.odd:
                         yield entry
                         at, timestamp, looks = entry.key + b"\0", entry.timestamp, 0
+                        if entry.key >= end:
+                            return
                 return
             except FileNotFoundError:
                 continue

@@ -13,6 +13,8 @@ import pytest
 import kvwal
 from kvwal.errors import LogFailed
 from kvwal.log.files.names import log_folder
+from kvwal.log.waiter import Waiter
+from kvwal.structures.queue_items.reservation import Reservation
 from kvwal_archive.layout import Place
 from tests.support.disk.faults import FakeClock, FakeDisk, open_store
 from tests.support.queue.blocks import rolled_back
@@ -171,24 +173,66 @@ def test_a_browse_goes_on_over_a_checkpoint_and_takes(tmp_path: Path) -> None:
         assert set(items[1000:]) <= set(rest) <= set(items[700:])
 
 
-def test_damage_is_named_and_what_is_before_it_is_taken(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lost", [False, True])
+def test_damage_is_named_and_what_is_before_it_is_taken(tmp_path: Path, lost: bool) -> None:
+    """Nothing behind it is taken instead: other segments follow."""
     with opened(tmp_path) as store:
         queue = store.queue("todo")
-        for number in range(2000):
+        for number in range(4000):
             queue.put(f"item {number}")
         path = next(path for path in segments(tmp_path) if b"item 1200" in path.read_bytes())
+        assert path not in segments(tmp_path)[-2:]
         whole = path.read_bytes()
-        path.write_bytes(whole.replace(b"item 1200", b"ITEM 1200"))
+        if lost:
+            path.unlink()
+        else:
+            path.write_bytes(whole.replace(b"item 1200", b"ITEM 1200"))
         taken, error = taken_until_refused(queue, 100)
         assert isinstance(error, kvwal.CorruptLog)
-        assert "missing" in str(error)
+        assert (error.path == path) != lost
+        assert 0 < len(taken) <= 1200
         assert taken == [f"item {number}" for number in range(len(taken))]
-        assert len(queue) == 2000 - len(taken)
+        assert len(queue) == 4000 - len(taken)
         queue.put("after")
-        with pytest.raises(kvwal.CorruptLog, match="missing"):
+        with pytest.raises(kvwal.CorruptLog):
             queue.take()
         path.write_bytes(whole)
-        assert queue.take_many(5000) == [*(f"item {number}" for number in range(len(taken), 2000)), "after"]
+        assert queue.take_many(9000) == [*(f"item {number}" for number in range(len(taken), 4000)), "after"]
+
+
+def test_an_item_that_a_cancelled_take_put_back_is_found_after_a_restart(tmp_path: Path) -> None:
+    """Its delete and its first put are gone from the files, and it is older than what is around it."""
+    with opened(tmp_path) as store:
+        queue = store.queue("todo")
+        queue.put_many(range(300))
+        changes, business = queue._changes, queue._business
+        with rolled_back(queue.transaction()) as t:
+            assert t.take_many(100) == list(range(100))
+            held, waiter = Reservation(), Waiter()
+            business.submit(changes.take(1, held, waiter), waits=True)
+            waiter.result()
+            store.checkpoint()
+            for entries in changes.taken(held):
+                waiter = Waiter()
+                business.submit(changes.put_back(entries, waiter), waits=True)
+                waiter.result()
+        assert list(queue.browse()) == list(range(300))
+    for _ in range(2):
+        with opened(tmp_path) as store:
+            assert list(store.queue("todo").browse()) == list(range(300))
+    with opened(tmp_path) as store:
+        assert store.queue("todo").take_many(400) == list(range(300))
+
+
+def test_no_file_is_held_open_between_takes(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        queue = store.queue("todo")
+        queue.put_many([f"{number:0100}" for number in range(3000)])
+        queue.put("last")
+        queue.take_many(100)
+        held_open = [os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+        assert [name for name in held_open if "overflow" in name] == []
+        assert "overflow" not in Path("/proc/self/maps").read_text()
 
 
 def test_a_disk_that_does_not_read_refuses_takes_and_loses_nothing(tmp_path: Path) -> None:
