@@ -11,8 +11,8 @@ from benchmarks.peers import chart, reasons
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 ORDER = [
-    "aio_puts", "threads", "batches", "large_values", "large_transactions", "recovery", "shapes", "restore", "gets",
-    "command", "archiver", "archiver_memory", "archive_requests", "size", "recorder", "cluster_recorder", "many_drivers",
+    "aio_puts", "threads", "batches", "large_values", "large_transactions", "long_queues", "recovery", "shapes", "restore",
+    "gets", "command", "archiver", "archiver_memory", "archive_requests", "size", "recorder", "cluster_recorder", "many_drivers",
     "event_logs", "follower", "listing", "cluster_listing", "history_server", "typed_query", "archive_merge",
     "archive_rewrite", "large_archive", "one_key", "frame_writes", "streams", "cluster_writes", "cluster_transactions",
     "cluster_kill", "cluster_loading", "cluster_maps", "cluster_idle", "peers_durability", "peers_producers",

@@ -138,6 +138,27 @@ def queue(folder: str, producers: int, batch: int, value: int, seconds: float, w
         return timed(operation, producers, seconds, warm_up)
 
 
+def moves(folder: str, batch: int, records: int, value: int, seconds: float, warm_up: float) -> dict[str, float]:
+    """Records of a map that move from queue to queue of kvwal, each with a change of its value, `batch` in a transaction."""
+    values = Values(value)
+    with kvwal.open(folder, archive=None) as store:
+        business = store.business("flow")
+        business.map("records").put_many((number, values.at(number)) for number in range(records))
+        business.queue("one").put_many(range(records))
+
+        def operation(producer: int, turn: int) -> int:
+            begin, end = ("one", "other") if turn * batch // records % 2 == 0 else ("other", "one")
+            with business.transaction() as t:
+                moved = t.queue(begin).take_many(batch)
+                t.queue(end).put_many(moved)
+                changed = t.map("records")
+                for number in moved:
+                    changed[number] = values.at(turn + number)
+            return len(moved)
+
+        return timed(operation, 1, seconds, warm_up)
+
+
 def queue_tasks(folder: str, producers: int, value: int, seconds: float, warm_up: float) -> dict[str, float]:
     """A queue of kvwal.aio: each task puts an item and takes one, each in a transaction of its own."""
     return asyncio.run(_queue_tasks(folder, producers, Values(value), seconds, warm_up))
