@@ -110,7 +110,7 @@ class SwappedItems:
         Items that are taken meanwhile may come or not.
         """
         key_class, at, timestamp, looks = self.first.key_class, begin, self.first.timestamp, 0
-        while at <= end and looks < _LOOKS:
+        while looks < _LOOKS:
             looks += 1
             try:
                 for entry in self._stored.stretch((key_class, at), (key_class, end + b"\0"), timestamp):
@@ -127,6 +127,7 @@ class SwappedItems:
                     f"items of a queue that are not in memory cannot be read ({error}); nothing was taken.",
                     hint="They are in the log. Mend the disk, then reopen the store.",
                 ) from error
+        raise self._stored.missing(at)
 
     def _following(self) -> Entry:
         """The item behind the first one."""
