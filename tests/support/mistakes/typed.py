@@ -73,7 +73,7 @@ def _interrupt(line: str, number: signal.Signals, folder: Path) -> Ended:
     """Send a signal once the command waits for its input, for its reader, or for its answer."""
     process = subprocess.Popen(
         shlex.split(line), cwd=folder, env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True,
+        stderr=subprocess.PIPE, text=True, preexec_fn=_hear_interrupts,
     )  # fmt: skip
     typed, process.stdin = process.stdin, None  # it stays open: an end of the input would end the command in order
     assert typed is not None
@@ -85,6 +85,11 @@ def _interrupt(line: str, number: signal.Signals, folder: Path) -> Ended:
         out, err = process.communicate()
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
     return ended(code, "" if number is signal.SIGINT else out, err)
+
+
+def _hear_interrupts() -> None:
+    """A shell lets the programs that it starts in the background ignore Ctrl-C, and these tests may be among them."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _feed(stdin: IO[str]) -> None:
