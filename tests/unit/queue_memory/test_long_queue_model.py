@@ -58,5 +58,5 @@ def held(state: QueueState) -> int:
     return len(state._ready.held)
 
 
-LongQueueModel.TestCase.settings = settings(max_examples=60, stateful_step_count=12, deadline=None)
+LongQueueModel.TestCase.settings = settings(max_examples=25, stateful_step_count=12, deadline=None)
 TestLongQueueModel = LongQueueModel.TestCase
