@@ -103,6 +103,7 @@ def test_what_root_does_leaves_a_store_to_its_owner(home: Path) -> None:
     done(NOBODY, "doctor", root)
 
 
+@pytest.mark.long
 def test_a_large_transaction_of_root_leaves_its_file_to_the_owner_of_the_store(home: Path) -> None:
     root = home / "root"
     large = """
