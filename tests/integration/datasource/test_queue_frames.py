@@ -101,6 +101,7 @@ def test_a_query_on_the_place_has_the_same_rows_with_and_without_pushdown(
     assert [(row.key, row.value) for row in named.collect()] == [("last", "7")]
 
 
+@pytest.mark.long
 def test_values_of_items_are_columns(registered: SparkSession, filled: Filled) -> None:
     reader = registered.read.format("kvwal").options(archive=str(filled.archive), business="work", structure="queue/*")
     frame = reader.schema("structure STRING, priority INT, n BIGINT").load().where("priority = 0")
@@ -141,6 +142,7 @@ def test_the_frames_of_the_archive_have_the_places(spark: SparkSession, filled: 
         kvwal_archive.spark.merge(spark, str(filled.archive), **NAMES, structure="queue/a:b")
 
 
+@pytest.mark.long
 def test_what_is_wrong_is_named(spark: SparkSession, filled: Filled, tmp_path: Path) -> None:
     for options, sentence in (
         ({"structure": "todo"}, r"the option 'structure' is 'todo'"),
