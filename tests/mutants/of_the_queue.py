@@ -301,8 +301,8 @@ MUTANTS = [
         "the next item is looked for behind its place in a segment",
         6,
         "kvwal/log/ranges/stored_entries.py",
-        "self._begin(block) >= timestamp:\n                high = middle\n",
-        "False:\n                high = middle\n",
+        "self._begin(block) >= timestamp\n",
+        "False\n",
         SWAPPED,
     ),
     Mutant(

@@ -8,13 +8,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, takewhile
+from itertools import chain
 from pathlib import Path
 
 from kvwal.entry import Decode, Entry, entry_identity
 from kvwal.errors import CorruptLog
 from kvwal.log.files.chain import missing_part_problem, part_problem, snapshot_part, snapshot_parts
-from kvwal.log.files.format import BlockKind, SnapshotHeader, align
+from kvwal.log.files.format import Block, BlockKind, SnapshotHeader, align
 from kvwal.log.files.names import LogFile
 from kvwal.log.reader import SnapshotReader, Window
 from kvwal.ports.disk import Buffer, Disk
@@ -41,7 +41,7 @@ class SnapshotSearch(SnapshotReader):
 
     def between(self, decode: Decode, low: tuple[str, bytes], high: tuple[str, bytes]) -> Iterator[Entry]:
         """The entries with identities from `low` to before `high`, sorted. Other blocks are not read, but a few."""
-        return takewhile(lambda entry: entry_identity(entry) < high, self._from(decode, low))
+        return chain.from_iterable(self.blocks_between(decode, low, high))
 
     def blocks_between(self, decode: Decode, low: tuple[str, bytes], high: tuple[str, bytes]) -> Iterator[list[Entry]]:
         """As `between`, in blocks."""
@@ -78,17 +78,31 @@ class SnapshotSearch(SnapshotReader):
 
     def _search(self, decode: Decode, identity: tuple[str, bytes]) -> int:
         """The offset of a block that is at or before the place of an identity, and near to it."""
-        low, high = self.start, self._size
-        while high - low > _NEAR_BYTES:
-            middle = align((low + high) // 2)
-            block = self._window.find_block(middle, high, self.header.salt)
-            if block is None:
-                break  # few blocks are left
-            if block.kind is not BlockKind.ENTRIES or entry_identity(self.decoded(decode, block)[0]) > identity:
-                high = middle
-            else:
-                low = block.offset
-        return low
+
+        def is_behind(block: Block) -> bool:
+            return block.kind is not BlockKind.ENTRIES or entry_identity(self.decoded(decode, block)[0]) > identity
+
+        return search(self._window, self.start, self._size, self.header.salt, is_behind)
+
+
+def search(
+    window: Window, low: int, high: int, salt: int, is_behind: Callable[[Block], bool], *, grows: bool = False
+) -> int:
+    """The offset of the last block of a file that is not behind a place, or of one that is near before it. A binary search.
+
+    There is a block at `low`; `high` is the size of the file. Blocks that are behind the place come after all others. With
+    `grows` the file may end with bytes that are no blocks; without it few blocks are left where none is found.
+    """
+    while high - low > _NEAR_BYTES:
+        middle = align((low + high) // 2)
+        block = window.find_block(middle, high, salt)
+        if block is None and not grows:
+            break
+        if block is None or is_behind(block):
+            high = middle
+        else:
+            low = block.offset
+    return low
 
 
 class SnapshotFile(SnapshotSearch):

@@ -13,9 +13,9 @@ from pathlib import Path
 from kvwal.entry import Decode, Entry
 from kvwal.errors import CorruptLog
 from kvwal.log.files.chain import gap_problem
-from kvwal.log.files.format import Block, BlockKind, align, decode_seal
+from kvwal.log.files.format import Block, BlockKind, decode_seal
 from kvwal.log.files.names import LogFile, partial_name
-from kvwal.log.files.snapshot_reader import Snapshot, merge_all_blocks, open_snapshot
+from kvwal.log.files.snapshot_reader import Snapshot, merge_all_blocks, open_snapshot, search
 from kvwal.log.latest_entries import LatestEntries
 from kvwal.log.overflow.read import open_by_parts
 from kvwal.log.reader import Window, log_files
@@ -24,8 +24,6 @@ from kvwal.ports.disk import Disk
 
 _LOOKS = 10
 """How often the files are listed again, because a checkpoint replaces some meanwhile."""
-_NEAR_BYTES = 8 << 10
-"""A search in a segment ends when this many bytes are left."""
 Identity = tuple[str, bytes]
 
 
@@ -107,7 +105,6 @@ class _Segment:
 
     def __init__(self, disk: Disk, path: Path, decode: Decode) -> None:
         self._decode = decode
-        self._size = disk.size(path)
         self._disk = disk
         self._path = path
         self._reader = open_by_parts(disk, path)
@@ -120,16 +117,13 @@ class _Segment:
 
     def search(self, timestamp: int) -> None:
         """Set `at` to a block that is at or before the first entry with this timestamp, and near to it."""
-        low, high = self._reader.start, self._size
+
+        def is_behind(block: Block) -> bool:
+            return block.kind is BlockKind.SEAL or self._begin(block) >= timestamp
+
         window = Window(partial(self._disk.read_part, self._path))
-        while high - low > _NEAR_BYTES:
-            middle = align((low + high) // 2)
-            block = window.find_block(middle, high, self._reader.header.salt)
-            if block is None or block.kind is BlockKind.SEAL or self._begin(block) >= timestamp:
-                high = middle
-            else:
-                low = block.offset
-        self.at = low
+        size, salt = self._disk.size(self._path), self._reader.header.salt
+        self.at = search(window, self._reader.start, size, salt, is_behind, grows=True)
 
     def blocks(self, following: LogFile | None) -> Iterator[list[Entry]]:
         """The entries of each block from `at` on. `following` is the segment after this one; without it this is the last one, and

@@ -150,11 +150,10 @@ class QueueState:
 
     def _add_new(self, entries: list[Entry]) -> bool:
         """Add items of which each is new and never expires: a recovered log mostly has these. False: nothing was done."""
-        new = {entry.key: entry for entry in entries}
-        is_plain = not (self._in_flight or self._delayed or self._deliveries) and len(new) == len(entries)
-        if not is_plain or self._unread or not self._ready.held.keys().isdisjoint(new):
+        if self._unread or self._in_flight or self._delayed or self._deliveries:
             return False
-        if self._ready.may_have_any(new):
+        new = {entry.key: entry for entry in entries}
+        if len(new) < len(entries) or not self._ready.held.keys().isdisjoint(new) or self._ready.may_have_any(new):
             return False
         if any(entry.deleted or entry.expires for entry in entries) or not all(map(is_item, _classes(entries))):
             return False

@@ -39,9 +39,6 @@ class ReadyItems:
     def __len__(self) -> int:
         return len(self.held) + self._count
 
-    def __contains__(self, key: bytes) -> bool:
-        return key in self.held or self.is_swapped(key)
-
     @property
     def swapped(self) -> int:
         """How many items are in the files only."""
@@ -127,7 +124,7 @@ class ReadyItems:
 
     def _between(self, swapped: SwappedItems, begin: bytes) -> Iterable[Entry]:
         last = swapped.last
-        beside = [self.held[key] for key in self.held.keys_from(begin) if key <= last]
+        beside = [self.held[key] for key in self.held.keys_between(begin, last)]
         return merge(beside, swapped.entries(begin, last), key=_key_of)
 
     def trim(self, deliveries: Collection[bytes], delayed: OrderedItems) -> None:

@@ -95,7 +95,7 @@ class Node:
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
     def written_again(self) -> list[dict[str, int]]:
-        """What each comparison of its log with the others wrote once more, by map; none of those that failed."""
+        """For each comparison of its log with the others, how many entries it wrote once more, by map, but for failed ones."""
         compared = '"event": "compared with the others after an absence"'
         return [json.loads(line)["written_again"] for line in self.log.read_text().splitlines() if compared in line]
 
