@@ -114,15 +114,14 @@ def _folder_that_exists() -> str | None:
     return None
 
 
-def serve_parent(answer: Callable[[bytes], bytes], *, niceness: int) -> None:
-    """The main loop of a `Child`: answer each line of standard input, until its end. Runs at low priority (`niceness`).
+def serve_parent(answer: Callable[[bytes], bytes]) -> None:
+    """The main loop of a `Child`: answer each line of standard input, until its end.
 
     Answers go to the descriptor that the first argument of the program names. The child ignores SIGINT and SIGTERM, which a
     terminal or a service manager sends to the whole process group: the parent closes the child's input instead.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    os.nice(niceness)
     answers = int(sys.argv[1])
     with suppress(BrokenPipeError):  # the parent was killed and needs no answer
         _write(answers, _READY)

@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 _POLL_SECONDS = 0.1
 _WITHDRAW_SECONDS = 3.0
+_TELL_SECONDS = 30.0
+"""After so long, and again after each such time, a member says for whose archives it waits."""
 
 
 class ServingMembership:
@@ -82,9 +84,18 @@ class ServingMembership:
         `ArchiveError`, which names the members that are not done, if that takes more than `within` seconds.
         """
         number = self._archiving.ask(self._clock.wall_ms(), await self._statuses.all())
-        lacking = await poll_until(operator.not_, partial(self._lacking, number), pause=_POLL_SECONDS, within=within)
-        if lacking:
-            raise not_archived(lacking, within)
+        left = within
+        while True:
+            seconds = min(left, _TELL_SECONDS)
+            lacking = await poll_until(
+                operator.not_, partial(self._lacking, number), pause=_POLL_SECONDS, within=seconds
+            )
+            left -= seconds
+            if not lacking:
+                return
+            if left <= 0:
+                raise not_archived(lacking, within)
+            self._logger.warning("waiting until all members have archived what they hold", lacking=lacking)
 
     async def _lacking(self, number: int) -> list[str]:
         """The members that have not archived yet what request `number` asks for."""
