@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from xdist.scheduler.protocol import Scheduling
 from kvwal.ports.disk import OS_DISK, Disk, OsDisk
 from tests.simulation.machine.disk import ProcessDisk
 from tests.support.invariants.watch import LAWS, left_in, watching
+from tests.support.member.last_lines import last_lines
 from tests.support.scheduling import FolderScheduling, is_taken_as_a_whole
 from tests.support.selection import left_out, share_of
 
@@ -58,6 +59,8 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     return None if part == "all" else f"long tests: --part={part} --sample-seed={seed}{share}"
 
 
+_BEGUN = pytest.StashKey[float]()
+"""When the set-up of a test began, in seconds since the epoch."""
 _broken: list[tuple[str, str]] = []
 """The laws that stores of this process broke since the last test, by name, and how."""
 
@@ -93,6 +96,19 @@ def _excused(*laws: str, reason: str) -> tuple[str, ...]:
     assert set(laws) <= set(LAWS), f"no such law: {laws}"
     assert reason
     return laws
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure shows what the nodes said meanwhile."""
+    begun = item.stash.setdefault(_BEGUN, call.start)
+    report = yield
+    if report.failed:
+        folder: Path = item.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        report.sections += [(f"the end of {name}", text) for name, text in last_lines(folder, begun)]
+    return report
 
 
 @pytest.fixture
