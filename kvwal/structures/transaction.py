@@ -131,7 +131,7 @@ class PendingCommit:
         """What is to be written before `give_back`, because the block failed with `error`: mostly nothing, or one transaction;
         several if the items are large. `make` makes the receiver of the result of each.
         """
-        if not (self._decided and _is_of_the_items(error)):
+        if not (self._decided and is_of_the_items(error)):
             return []
         parts = [part for one in self._decided for part in one.give_backs()]
         return [_given_back(some, make()) for some in cut(parts, business.transaction_bytes, lambda part: part.size)]
@@ -191,15 +191,15 @@ class Transaction:
         pending.give_back()
 
 
-def note_not_counted(error: BaseException | None, failed: KvwalError) -> None:
-    """Note on the error that ended a block that the give-back of its items could not be written."""
+def note_not_counted(error: BaseException | None, failed: object) -> None:
+    """Note on the error that ended a block that the give-back of its items could not be written, and why: `failed`."""
     if error is not None:
         error.add_note(
             f"The items of the block are back at their places. This delivery of them is not counted: {failed}"
         )
 
 
-def _is_of_the_items(error: BaseException | None) -> bool:
+def is_of_the_items(error: BaseException | None) -> bool:
     """Whether a block may have failed because of its items, by the error that it ended with: not if a program or a task ends, and
     not if a wait was in vain, or the store could not write.
     """

@@ -302,15 +302,6 @@ def test_a_transaction_with_an_item_that_is_too_large_leaves_everything(run: Run
 def test_options_capacity_and_a_put_that_waits_for_room(run: Run) -> None:
     async def test(business: Any, store: Any) -> None:
         q = business.queue()
-        if is_of_cluster(q):
-            assert (await q.options(), await q.delayed()) == (QueueOptions(), 0)
-            for call in (lambda: q.set_options(capacity=2), lambda: q.put("x", delay=1)):
-                with pytest.raises(
-                    ConfigError, match=r"a queue of a cluster has no (capacity|delay); nothing was written"
-                ):
-                    await call()
-            assert await q.put("x", timeout=0) > 0
-            return
         assert await q.set_options(capacity=2, ttl=3600) == QueueOptions(capacity=2, ttl=3600)
         await q.set_options(ttl=None)
         assert await q.options() == QueueOptions(capacity=2)

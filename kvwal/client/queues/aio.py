@@ -8,8 +8,10 @@ from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
+from msgspec import UNSET
+
 from kvwal.client.queues.aio_transaction import AsyncClusterTransaction, AsyncQueueTransaction
-from kvwal.client.queues.aio_waiting import Client, awaited
+from kvwal.client.queues.aio_waiting import Client, awaited, put_when_room
 from kvwal.client.queues.queue import ClusterQueue as SyncQueue
 from kvwal.cluster.queues.requests import Item
 from kvwal.entry import DataEntry
@@ -17,7 +19,7 @@ from kvwal.errors import ConfigError
 from kvwal.store.aio.map import Map
 from kvwal.structures.handle import Handle
 from kvwal.structures.queue.changes import checked_number
-from kvwal.structures.queue.options import QueueOptions
+from kvwal.structures.queue.options import NameChange, NumberChange, QueueOptions, SecondsChange, given_changes
 from kvwal.structures.queue.positions import queue_structure
 from kvwal.structures.queue.queue import QueuedItem
 from kvwal.structures.queue.waiting import first_of
@@ -74,8 +76,8 @@ class ClusterQueue(Handle, AsyncIterator[Any]):
     ) -> int:
         """See `kvwal.client.queues.queue.ClusterQueue.put_many`."""
         own = await self.opened()
-        put = partial(own.put_many, items, priority=priority, ttl=ttl, delay=delay, timeout=timeout)
-        return await self._client.on_thread(put)
+        request = await self._client.on_thread(partial(own.request, items, priority, ttl, delay))
+        return await put_when_room(self._client, own, request, timeout)
 
     async def take(self, timeout: float | None = None) -> Any:
         """See `Queue.take`."""
@@ -120,16 +122,29 @@ class ClusterQueue(Handle, AsyncIterator[Any]):
         return await self._asked(lambda own: own.in_flight)
 
     async def delayed(self) -> int:
-        """See `Queue.delayed`. None is delayed in a cluster."""
-        return 0
+        """See `Queue.delayed`."""
+        return await self._asked(lambda own: own.delayed)
 
     async def options(self) -> QueueOptions:
-        """See `Queue.options`. None is set in a cluster."""
-        return QueueOptions()
+        """See `Queue.options`."""
+        return await self._asked(lambda own: own.options())
 
-    async def set_options(self, **options: Any) -> Any:
-        """Raise `ConfigError`: see `kvwal.client.queues.queue.ClusterQueue.set_options`."""
-        await self._asked(lambda own: own.set_options(**options))
+    async def set_options(
+        self,
+        *,
+        capacity: NumberChange = UNSET,
+        capacity_bytes: NumberChange = UNSET,
+        redelivery_delay: SecondsChange = UNSET,
+        max_deliveries: NumberChange = UNSET,
+        dead_letters: NameChange = UNSET,
+        ttl: SecondsChange = UNSET,
+    ) -> QueueOptions:
+        """See `Queue.set_options`."""
+        changes = given_changes(
+            capacity=capacity, capacity_bytes=capacity_bytes, redelivery_delay=redelivery_delay,
+            max_deliveries=max_deliveries, dead_letters=dead_letters, ttl=ttl,
+        )  # fmt: skip
+        return await self._asked(lambda own: own.set_options(**changes))
 
     async def purge(self) -> int:
         """See `Queue.purge`."""

@@ -93,7 +93,7 @@ class AsyncClusterTransaction:
         if kind is None:
             await self._client.on_thread(partial(self._commit, structures, block, entries))
         else:
-            await uncancelled(partial(self._client.on_thread, block.give_back))
+            await uncancelled(partial(self._client.on_thread, partial(block.give_back, error)))
 
     def map(self, name: str = "") -> MapInBlock:
         """A map in the block: what is put is there at its end, and a read in the block shows it."""
@@ -122,13 +122,22 @@ class AsyncQueueTransaction(AsyncClusterTransaction):
         super().__init__(client, business)
         self._queue_name = queue_name
 
-    def put(self, item: Any, *, priority: int = 0, ttl: TimeToLive | None = None) -> None:
+    def put(
+        self, item: Any, *, priority: int = 0, ttl: TimeToLive | None = None, delay: TimeToLive | None = None
+    ) -> None:
         """See `ClusterQueuePuts.put`."""
-        self.queue(self._queue_name).put(item, priority=priority, ttl=ttl)
+        self.queue(self._queue_name).put(item, priority=priority, ttl=ttl, delay=delay)
 
-    def put_many(self, items: Iterable[Any], *, priority: int = 0, ttl: TimeToLive | None = None) -> None:
+    def put_many(
+        self,
+        items: Iterable[Any],
+        *,
+        priority: int = 0,
+        ttl: TimeToLive | None = None,
+        delay: TimeToLive | None = None,
+    ) -> None:
         """See `ClusterQueuePuts.put_many`."""
-        self.queue(self._queue_name).put_many(items, priority=priority, ttl=ttl)
+        self.queue(self._queue_name).put_many(items, priority=priority, ttl=ttl, delay=delay)
 
     async def take(self, timeout: float | None = None) -> Any:
         """See `AsyncQueueInTransaction.take`."""

@@ -1,4 +1,4 @@
-"""The wait of a task for an item of a queue of a cluster, and its take, which is undone if the task is cancelled."""
+"""The waits of a task for an item of a queue of a cluster, and for room; a take is undone if its task is cancelled."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any, Protocol, TypeVar
 
 from kvwal.client.queues.structures import ClusterStructures
 from kvwal.client.queues.transaction import BlockQueue
-from kvwal.cluster.queues.requests import Item
+from kvwal.cluster.queues.requests import Item, Put
+from kvwal.errors import QueueFull
 from kvwal.ports.clock import SYSTEM
 from kvwal.store.aio.waiting import uncancelled
 from kvwal.structures.queue.waiting import checked_timeout
@@ -34,6 +35,18 @@ class Client(Protocol):
         ...
 
 
+class RoomyQueue(Protocol):
+    """The queue of a cluster, as its puts wait for room."""
+
+    def put_once(self, request: Put) -> int:
+        """Put items, without a wait for room, and return the timestamp."""
+        ...
+
+    def may_put(self, request: Put) -> bool:
+        """Whether there is room now, or a put says why there never is."""
+        ...
+
+
 async def awaited(
     client: Client, target: BlockQueue, take: Callable[[], list[Item]], undo: Undo, timeout: float | None
 ) -> list[Any]:
@@ -43,6 +56,31 @@ async def awaited(
         if not await _is_there(client, target, None if timeout is None else begun + timeout):
             return []
     return target.decoded(items)
+
+
+async def put_when_room(client: Client, target: RoomyQueue, request: Put, timeout: float | None) -> int:
+    """Put items once there is room; return the timestamp. After `timeout` seconds (None: never) `QueueFull`.
+
+    A task that is cancelled while it waits has put nothing.
+    """
+    timeout, begun = checked_timeout(timeout), SYSTEM.elapsed()
+    while True:
+        try:
+            return await client.on_thread(partial(target.put_once, request))
+        except QueueFull:
+            if not await _may_put(client, target, request, None if timeout is None else begun + timeout):
+                raise
+
+
+async def _may_put(client: Client, target: RoomyQueue, request: Put, until: float | None) -> bool:
+    """Wait until there may be room, or until a time of the monotonic clock. Returns whether there may be."""
+    while True:
+        left = _PAUSE_SECONDS if until is None else until - SYSTEM.elapsed()
+        if left <= 0:
+            return False
+        await asyncio.sleep(min(left, _PAUSE_SECONDS))
+        if await client.on_thread(partial(target.may_put, request)):
+            return True
 
 
 async def _is_there(client: Client, target: BlockQueue, until: float | None) -> bool:

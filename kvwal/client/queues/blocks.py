@@ -30,6 +30,7 @@ from kvwal.ports.boundary import logged, start_thread
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.locks import Lock, Signal
 from kvwal.structures.queue.positions import ITEM_KEY_BYTES, item_class
+from kvwal.structures.transaction import is_of_the_items, note_not_counted
 
 _RENEW_SECONDS = VISIBILITY_SECONDS / 6
 _ROOM_KEY = bytes(ITEM_KEY_BYTES)
@@ -87,12 +88,19 @@ class QueueBlock:
     def __init__(self, calls: QueueCalls, renewals: Renewals, visibility: float = VISIBILITY_SECONDS) -> None:
         self.id = f"{SYSTEM.random_bits(128):032x}"
         self.puts: list[PutItem] = []
+        self._delays: dict[int, int] = {}
         self._calls = calls
         self._renewals = renewals
         self._visibility = visibility
         self._taken: list[tuple[str, bytes]] = []
         self._takes = 0
         self._is_lost = False
+
+    def put(self, items: list[PutItem], delay_ms: int = 0) -> None:
+        """Put items at the end of the block; they are handed out after the delay at the earliest."""
+        if delay_ms:
+            self._delays |= dict.fromkeys(range(len(self.puts), len(self.puts) + len(items)), delay_ms)
+        self.puts += items
 
     def hold(self, structure: str, most: int, *, decodes: bool) -> list[Item]:
         """Take up to `most` items: they are in flight until the block ends."""
@@ -118,15 +126,19 @@ class QueueBlock:
         self._give_back(self._takes)
 
     def commit(self, entries: list[Entry]) -> int:
-        """Commit the block, with entries of maps, and return the timestamp. After most errors the items are at their places."""
+        """Commit the block, with entries of maps, and return the timestamp. After most errors the items are at their places.
+
+        `QueueFull` if there is no room for its puts now.
+        """
         try:
             self._check_not_lost()
             request = Commit(
-                self._calls.map, self.id, self._taken, self.puts, encode_entries(entries), SYSTEM.wall_ms()
-            )
+                self._calls.map, self.id, self._taken, self.puts, encode_entries(entries), SYSTEM.wall_ms(),
+                self._delays,
+            )  # fmt: skip
             timestamp: int = self._calls.ask(request, writes=True)
-        except BaseException:
-            self.give_back()
+        except BaseException as error:
+            self.give_back(error)
             raise
         self._renewals.end(self)
         return timestamp
@@ -136,11 +148,15 @@ class QueueBlock:
         """Whether the block has taken or put anything."""
         return bool(self._taken or self.puts)
 
-    def give_back(self) -> None:
-        """End the block without a commit. If the cluster does not answer, the items come back after the visibility timeout."""
+    def give_back(self, error: BaseException | None = None) -> None:
+        """End the block without a commit. If the cluster does not answer, the items come back after the visibility timeout.
+
+        `error` is what ended the block. If it may be one of the items, it is a delivery of them; a note on it says so if that
+        could not be counted.
+        """
         self._renewals.end(self)
-        if self._takes:
-            self._give_back(None)
+        if self._takes and (failed := self._give_back(None, counts=is_of_the_items(error))):
+            note_not_counted(error, failed)
 
     def begin_renewal(self) -> HazelcastFuture[Any] | None:
         """See `QueueCalls.begin_renewal`. None as long as the block has taken nothing."""
@@ -154,9 +170,12 @@ class QueueBlock:
         if self._is_lost:
             raise claims_lost(self._calls.map)
 
-    def _give_back(self, number: int | None) -> None:
+    def _give_back(self, number: int | None, *, counts: bool = False) -> str | None:
+        """End the block, or one take of it. Returns why a delivery of the items could not be counted."""
+        failed: str | None = None
         with suppress(KvwalError):
-            self._calls.ask(GiveBack(self._calls.map, self.id, number), writes=False, again=False)
+            failed = self._calls.ask(GiveBack(self._calls.map, self.id, number, counts), writes=False, again=False)
+        return failed
 
 
 def room_of(items: Iterable[PutItem]) -> list[Entry]:

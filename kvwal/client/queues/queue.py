@@ -6,32 +6,58 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from typing import Any, NoReturn
 
+from msgspec import UNSET
+
 from kvwal.client.cluster_business import ClusterBusiness
 from kvwal.client.queues.blocks import QueueBlock, Renewals, room_of
 from kvwal.client.queues.calls import QueueCalls
 from kvwal.client.queues.transaction import ClusterQueueTransaction
-from kvwal.client.queues.waiting import awaited
-from kvwal.cluster.queues.requests import BROWSE_ITEMS, Await, Browse, Count, Item, Purge, Put, PutBack, PutItem, Take
-from kvwal.entry import DataEntry
+from kvwal.client.queues.waiting import awaited, may_put, put_when_room
+from kvwal.cluster.queues.requests import (
+    BROWSE_ITEMS,
+    MOST_CLASS_BYTES,
+    Await,
+    Browse,
+    Count,
+    Item,
+    Options,
+    Purge,
+    Put,
+    PutBack,
+    PutItem,
+    SetOptions,
+    Take,
+)
+from kvwal.entry import DataEntry, Entry
 from kvwal.errors import ConfigError, InvalidName
 from kvwal.structures.handle import Handle
 from kvwal.structures.queue.changes import MOST_TAKEN, checked_number
-from kvwal.structures.queue.options import QueueOptions
+from kvwal.structures.queue.options import (
+    JSON,
+    NameChange,
+    NumberChange,
+    QueueOptions,
+    SecondsChange,
+    check_readable,
+    checked_changes,
+    delay_ms_of,
+    given_changes,
+    options_of,
+)
 from kvwal.structures.queue.positions import (
+    OPTIONS_KEY,
     checked_priority,
     item_class,
     key_of,
+    options_class,
     position_of,
     priority_of,
     queue_structure,
 )
 from kvwal.structures.queue.queue import QueuedItem
-from kvwal.structures.queue.waiting import checked_timeout, first_of
+from kvwal.structures.queue.waiting import first_of
 from kvwal.structures.time_to_live import TimeToLive, expiry_of
 from kvwal.structures.transaction import checked_size
-
-_MOST_CLASS_BYTES = 127
-"""The longest class of a key that Hazelcast's form of a key has room for."""
 
 
 class ClusterQueue(Handle):
@@ -41,14 +67,16 @@ class ClusterQueue(Handle):
       (the visibility timeout); the block cannot be committed any more.
     - The timestamp of an item in `items` is its position: the time of the put, by the clock of the member that decided on it.
     - A call whose answer was lost raises `CommitUnknown`, if it was to change something.
-    - `at` and `watch`, options and delays are for embedded queues so far.
+    - A taker that is silent for that long has given back what its block had taken: that counts as a delivery.
+    - Of putters that wait for room, the first one to ask gets it.
+    - `at` and `watch` are for embedded queues so far.
     """
 
     def __init__(
         self, business: ClusterBusiness, calls: QueueCalls, renewals: Renewals, name: str = "", store: object = None
     ) -> None:
         self.structure = queue_structure(name)
-        if len(item_class(self.structure)) > _MOST_CLASS_BYTES:
+        if len(item_class(self.structure)) > MOST_CLASS_BYTES:
             raise InvalidName(f"{name!r} is too long for a queue of a cluster.", hint="Choose a shorter name.")
         self.business = business
         self._calls = calls
@@ -73,7 +101,7 @@ class ClusterQueue(Handle):
         timeout: float | None = None,
         sync: bool = False,
     ) -> int:
-        """See `Queue.put`. It never waits: the queue has no capacity. `ConfigError` for a delay. `sync` changes nothing."""
+        """See `Queue.put`. `sync` changes nothing."""
         return self.put_many([item], priority=priority, ttl=ttl, delay=delay, timeout=timeout)
 
     def put_many(
@@ -87,14 +115,24 @@ class ClusterQueue(Handle):
         sync: bool = False,
     ) -> int:
         """See `Queue.put_many`, and `put`."""
-        if timeout is not None:
-            checked_timeout(timeout)
-        if delay is not None:
-            raise self._without_options("delay")
+        request = self.request(items, priority, ttl, delay)
+        return put_when_room(self._calls, request, timeout)
+
+    def request(self, items: Iterable[Any], priority: int, ttl: TimeToLive | None, delay: TimeToLive | None) -> Put:
+        """A put of these items. Raises `CodecError`, `ConfigError` and `TooLarge`."""
         puts = self.encoded(items, priority, ttl)
         checked_size(self.business, room_of(puts))
-        timestamp: int = self._calls.ask(Put(self.business.name, puts), writes=True) if puts else 0
+        ms = delay_ms_of(delay)
+        return Put(self.business.name, puts, dict.fromkeys(range(len(puts)), ms) if ms else {})
+
+    def put_once(self, request: Put) -> int:
+        """Put items, without a wait for room, and return the timestamp."""
+        timestamp: int = self._calls.ask(request, writes=True) if request.items else 0
         return timestamp
+
+    def may_put(self, request: Put) -> bool:
+        """Whether there is room now, or a put says why there never is. `request` puts something."""
+        return may_put(self._calls, request, 0.0)
 
     def take(self, timeout: float | None = None) -> Any:
         """See `Queue.take`."""
@@ -130,7 +168,8 @@ class ClusterQueue(Handle):
         """See `Queue.items`."""
         for item in self._browsed():
             position = position_of(item.key)
-            yield QueuedItem(priority_of(item.key), position, self._value(item), position, item.expires)
+            place = priority_of(item.key), position
+            yield QueuedItem(*place, self._value(item), position, item.expires, item.deliveries)
 
     def __len__(self) -> int:
         return self._counted()[0]
@@ -146,26 +185,41 @@ class ClusterQueue(Handle):
 
     @property
     def delayed(self) -> int:
-        """See `Queue.delayed`. None is delayed in a cluster."""
-        return 0
+        """See `Queue.delayed`."""
+        return self._counted()[3]
 
     def options(self) -> QueueOptions:
-        """See `Queue.options`. None is set in a cluster."""
-        return QueueOptions()
+        """See `Queue.options`."""
+        return self._shown_options(self._calls.ask(Options(self.business.name, self.structure), writes=False))
 
-    def set_options(self, **options: Any) -> NoReturn:
-        """Raise `ConfigError`: a queue of a cluster has no options."""
-        raise self._without_options(", ".join(options) or "option")
-
-    def _without_options(self, what: str) -> ConfigError:
-        return ConfigError(
-            f"{self.name}: a queue of a cluster has no {what}; nothing was written.",
-            hint="Options are those of a queue in a folder. Keep a delay or a count in the item, and put it again.",
+    def set_options(
+        self,
+        *,
+        capacity: NumberChange = UNSET,
+        capacity_bytes: NumberChange = UNSET,
+        redelivery_delay: SecondsChange = UNSET,
+        max_deliveries: NumberChange = UNSET,
+        dead_letters: NameChange = UNSET,
+        ttl: SecondsChange = UNSET,
+    ) -> QueueOptions:
+        """See `Queue.set_options`."""
+        changes = given_changes(
+            capacity=capacity, capacity_bytes=capacity_bytes, redelivery_delay=redelivery_delay,
+            max_deliveries=max_deliveries, dead_letters=dead_letters, ttl=ttl,
+        )  # fmt: skip
+        changes = checked_changes(self.structure, changes)
+        return self._shown_options(
+            self._calls.ask(SetOptions(self.business.name, self.structure, changes), writes=True)
         )
+
+    def _shown_options(self, stored: bytes) -> QueueOptions:
+        entry = Entry(OPTIONS_KEY, options_class(self.structure), stored, JSON, False, 0) if stored else None
+        return check_readable(options_of(entry), self.name)
 
     def purge(self) -> int:
         """See `Queue.purge`."""
-        purged, left = 0, len(self)
+        counted = self._counted()
+        purged, left = 0, counted[0] + counted[3]
         while left > 0 and (taken := self._purged(min(left, MOST_TAKEN))):
             purged += taken
             left -= taken
@@ -177,10 +231,12 @@ class ClusterQueue(Handle):
         block = self.block()
         try:
             items = block.hold(self.structure, checked_number(most), decodes=False)
-            block.puts += [
-                PutItem(target.structure, priority_of(item.key), item.value, item.value_class, item.left_ms)
-                for item in items
-            ]
+            block.put(
+                [
+                    PutItem(target.structure, priority_of(item.key), item.value, item.value_class, item.left_ms)
+                    for item in items
+                ]
+            )
             checked_size(self.business, room_of(block.puts))
         except BaseException:
             block.give_back()
@@ -239,7 +295,7 @@ class ClusterQueue(Handle):
             after = found[-1].key
 
     def _counted(self) -> list[int]:
-        """The items that can be taken, those in flight, and the takers that wait."""
+        """The items that can be taken, those in flight, the calls that wait, and the items that are delayed."""
         numbers: list[int] = self._calls.ask(Count(self.business.name, self.structure), writes=False)
         return numbers
 

@@ -12,6 +12,7 @@ from kvwal.cluster.queues.requests import Item, PutItem
 from kvwal.entry import Entry, entry_identity
 from kvwal.key_class import is_of_map
 from kvwal.structures.queue.changes import checked_number
+from kvwal.structures.queue.options import delay_ms_of
 from kvwal.structures.queue.waiting import first_of
 from kvwal.structures.time_to_live import TimeToLive
 from kvwal.structures.transaction import TransactionChanges, checked_size, commit
@@ -57,14 +58,26 @@ class ClusterQueuePuts:
         self._block = block
         self._target = target
 
-    def put(self, item: Any, *, priority: int = 0, ttl: TimeToLive | None = None) -> None:
-        """Put an item, at the end of the block. A take of the same block does not get it."""
-        self.put_many([item], priority=priority, ttl=ttl)
+    def put(
+        self, item: Any, *, priority: int = 0, ttl: TimeToLive | None = None, delay: TimeToLive | None = None
+    ) -> None:
+        """Put an item, at the end of the block. A take of the same block does not get it.
 
-    def put_many(self, items: Iterable[Any], *, priority: int = 0, ttl: TimeToLive | None = None) -> None:
-        """Put items in their order, at the end of the block."""
+        The block ends with `queue.Full`, and changes nothing, if there is no room for its puts then.
+        """
+        self.put_many([item], priority=priority, ttl=ttl, delay=delay)
+
+    def put_many(
+        self,
+        items: Iterable[Any],
+        *,
+        priority: int = 0,
+        ttl: TimeToLive | None = None,
+        delay: TimeToLive | None = None,
+    ) -> None:
+        """Put items in their order, at the end of the block: see `put`."""
         self._block_changes.check_open()
-        self._block.puts += self._target.encoded(items, priority, ttl)
+        self._block.put(self._target.encoded(items, priority, ttl), delay_ms_of(delay))
 
 
 class ClusterQueueInTransaction(ClusterQueuePuts):
@@ -88,8 +101,8 @@ def commit_block(business: ClusterBusiness, block: QueueBlock, entries: list[Ent
     latest = list({entry_identity(entry): entry for entry in entries}.values())
     try:
         checked_size(business, [*latest, *room_of(block.puts)])
-    except BaseException:
-        block.give_back()
+    except BaseException as error:
+        block.give_back(error)
         raise
     if block.has_changes or not all(is_of_map(entry.key_class) for entry in latest):
         return block.commit(latest)
@@ -120,7 +133,7 @@ class ClusterBlock:
         """Commit, unless the block raised. Then set `timestamp`."""
         entries = self.changes.end().entries
         if kind is not None:
-            self._block.give_back()
+            self._block.give_back(error)
         else:
             self.timestamp = commit_block(self._business, self._block, entries)
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from kvwal.client.queues.calls import QueueCalls
-from kvwal.cluster.queues.requests import Await
+from kvwal.cluster.queues.requests import Await, AwaitRoom, Put
+from kvwal.errors import QueueFull
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.locks import Signal
 from kvwal.structures.queue.waiting import checked_timeout
@@ -26,6 +27,35 @@ def awaited(calls: QueueCalls, structure: str, take: Callable[[], list[T]], time
         if not _is_there(calls, structure, None if timeout is None else begun + timeout):
             return []
     return items
+
+
+def put_when_room(calls: QueueCalls, request: Put, timeout: float | None) -> int:
+    """Put items once there is room, and return the timestamp. Waits at most `timeout` seconds (None: without end), then
+    `QueueFull`.
+    """
+    timeout = checked_timeout(timeout)
+    if not request.items:
+        return 0
+    begun, never = SYSTEM.elapsed(), Signal()
+    while True:
+        try:
+            timestamp: int = calls.ask(request, writes=True)
+        except QueueFull:
+            asked = SYSTEM.elapsed()
+            left = AWAIT_SECONDS if timeout is None else begun + timeout - asked
+            if left <= 0:
+                raise
+            if not may_put(calls, request, min(left, AWAIT_SECONDS)):
+                never.wait(max(0.0, min(left, PAUSE_SECONDS) - (SYSTEM.elapsed() - asked)))
+        else:
+            return timestamp
+
+
+def may_put(calls: QueueCalls, request: Put, seconds: float) -> bool:
+    """Whether there is room for a put, within some seconds; or there never is, as a put says."""
+    size = sum(len(item.value) for item in request.items)
+    asked = AwaitRoom(calls.map, request.items[0].structure, len(request.items), size, seconds)
+    return bool(calls.ask(asked, writes=False))
 
 
 def _is_there(calls: QueueCalls, structure: str, until: float | None) -> bool:

@@ -78,7 +78,7 @@ class QueueMemory(Protocol):
         ...
 
     def keys(self) -> list[Claim]:
-        """The items of all queues of the business."""
+        """The identities of all entries of the queues of the business: items, options, and deliveries of items."""
         ...
 
     def entries(self, claims: list[Claim]) -> list[Entry]:

@@ -5,23 +5,27 @@ Each request names the business by its map in Hazelcast. A member that is asked 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from kvwal.entry import Entry
+from kvwal.entry import Entry, make_entry
 from kvwal.errors import TransactionClosed
+from kvwal.structures.queue.positions import item_class
 
 VISIBILITY_SECONDS = 30.0
 """The visibility timeout: how long an item stays with a taker that is silent. Clients tell of their blocks several times."""
 OWNER_CLASS, OWNER_KEY = "owner:str", b"queues"
 """The identity of a business's owner record. It has a log. Every change of a queue is made only if the record is unchanged, and
 changes it."""
+MOST_CLASS_BYTES = 127
+"""The longest class of a key that Hazelcast's form of a key has room for."""
 BROWSE_BYTES, BROWSE_ITEMS = 4 << 20, 1_000
 """A page of a `Browse` ends when its values have that many bytes, or its items are that many."""
 
 
-class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True):
+class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag=True):
     map: str
 
 
@@ -36,19 +40,27 @@ class PutItem(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Item(msgspec.Struct, array_like=True, frozen=True):
-    """An item as a member sends it. `expires` is by the member's clock (unix ms), in `left_ms` from now; 0 for never."""
+    """An item as a member sends it. `expires` is by the member's clock (unix ms), in `left_ms` from now; 0 for never.
+
+    `deliveries` is how often it was given back.
+    """
 
     key: bytes
     value: bytes
     value_class: str
     expires: int = 0
     left_ms: int = 0
+    deliveries: int = 0
 
 
 class Put(_Request, frozen=True):
-    """Put items, in one transaction. The answer is its timestamp, an int."""
+    """Put items, in one transaction. The answer is its timestamp, an int. `delays` are in ms, by the index of the item.
+
+    `QueueFull` if there is no room now.
+    """
 
     items: list[PutItem]
+    delays: dict[int, int] = {}
 
 
 class Take(_Request, frozen=True):
@@ -63,7 +75,7 @@ class Take(_Request, frozen=True):
 
 
 class Purge(_Request, frozen=True):
-    """Take up to `most` items away. The answer is how many."""
+    """Take up to `most` items away, the delayed ones last. The answer is how many."""
 
     structure: str
     most: int
@@ -97,17 +109,22 @@ class Renew(_Request, frozen=True):
 
 
 class GiveBack(_Request, frozen=True):
-    """End a block: its items are at their old places again. With a `number`, one take of it only. The answer is None."""
+    """End a block: its items are at their old places again. With a `number`, one take of it only.
+
+    With `counts` it is a delivery of each item, where the options of a queue have that counted. The answer is None, or why that
+    could not be written.
+    """
 
     block: str
     number: int | None = None
+    counts: bool = False
 
 
 class Commit(_Request, frozen=True):
     """Commit a block: take its items away for good, put others, and change entries of maps, in one transaction.
 
     `taken` are the keys of the items by their structures. `entries` is a block of entries, whose times of expiry are by a clock
-    that showed `sent` (unix ms). The answer is the timestamp, an int.
+    that showed `sent` (unix ms). The answer is the timestamp, an int. `delays`, and `QueueFull`: see `Put`.
     """
 
     block: str
@@ -115,6 +132,7 @@ class Commit(_Request, frozen=True):
     items: list[PutItem]
     entries: bytes
     sent: int
+    delays: dict[int, int] = {}
 
 
 class PutBack(_Request, frozen=True):
@@ -133,16 +151,43 @@ class Browse(_Request, frozen=True):
 
 
 class Count(_Request, frozen=True):
-    """The answer is three numbers: of items that can be taken, of items in flight, of requests that wait for an item."""
+    """The answer is four numbers: of items that can be taken, of items in flight, of requests that wait for an item or for room,
+    and of items that are delayed.
+    """
 
     structure: str
+
+
+class AwaitRoom(_Request, frozen=True):
+    """Wait up to `seconds`, or less, for room for so many items of so many bytes. The answer says whether a put is worth it."""
+
+    structure: str
+    items: int
+    size: int
+    seconds: float
+
+
+class Options(_Request, frozen=True):
+    """The answer is the options of a queue as they are stored, a JSON object as bytes; empty if none is set."""
+
+    structure: str
+
+
+class SetOptions(_Request, frozen=True):
+    """Store these options, in one transaction; None clears one. The answer is that of `Options`, after it."""
+
+    structure: str
+    changes: dict[str, Any]
 
 
 class Queues(_Request, frozen=True):
     """The answer is the list of the structures that have items."""
 
 
-QueueRequest = Put | Take | Purge | Await | Hold | Renew | GiveBack | Commit | PutBack | Browse | Count | Queues
+QueueRequest = (
+    Put | Take | Purge | Await | Hold | Renew | GiveBack | Commit | PutBack | Browse | Count | Queues | AwaitRoom | Options
+    | SetOptions
+)  # fmt: skip
 
 encode = msgspec.msgpack.Encoder().encode
 decode_request = msgspec.msgpack.Decoder(QueueRequest).decode
@@ -159,10 +204,20 @@ def to_request(text: bytes) -> QueueRequest | None:
     return request
 
 
-def to_items(entries: list[Entry], now_ms: int) -> list[Item]:
-    """Entries as a member sends them at this time of its clock."""
+def to_items(entries: list[Entry], now_ms: int, deliveries: Callable[[Entry], int]) -> list[Item]:
+    """Entries as a member sends them at this time of its clock. `deliveries` says how often each was given back."""
     return [
-        Item(e.key, e.value, e.value_class, e.expires, max(1, e.expires - now_ms) if e.expires else 0) for e in entries
+        Item(e.key, e.value, e.value_class, e.expires, max(1, e.expires - now_ms) if e.expires else 0, deliveries(e))
+        for e in entries
+    ]
+
+
+def to_entries(items: list[Item], structure: str, now_ms: int) -> list[Entry]:
+    """Items that a client sends, as entries, at this time of the member's clock."""
+    key_class = item_class(structure)
+    return [
+        make_entry(i.key, key_class, i.value, i.value_class, False, 0, now_ms + i.left_ms if i.left_ms else 0)
+        for i in items
     ]
 
 

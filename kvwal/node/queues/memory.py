@@ -15,10 +15,10 @@ from kvwal.cluster.queues.requests import OWNER_CLASS, OWNER_KEY
 from kvwal.cluster.queues.table import Claim
 from kvwal.entry import Entry, encode_entries, make_decoder
 from kvwal.errors import ClusterUnreachable, CommitUnknown, ConfigError, KvwalError, NotRecovered
-from kvwal.key_class import QUEUE, kind_of, structure_of
+from kvwal.key_class import QUEUE
 from kvwal.node.adapters.live_members import NODE, QUEUES
 from kvwal.node.jvm import java
-from kvwal.structures.queue.positions import is_of_queue
+from kvwal.structures.queue.positions import is_of_any_queue
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class HazelcastQueues:
         """See `QueueMemory.keys`."""
         found = self._asked(partial(self._reads.keys, self._instance, self.name, QUEUE))
         identities = [(entry.key_class, entry.key) for entry in _decode(bytes(found))]
-        return [claim for claim in identities if is_of_queue(claim[0]) and kind_of(structure_of(claim[0])) == QUEUE]
+        return [claim for claim in identities if is_of_any_queue(claim[0])]
 
     def entries(self, claims: list[Claim]) -> list[Entry]:
         """See `QueueMemory.entries`."""

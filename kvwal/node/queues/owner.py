@@ -6,54 +6,60 @@ a queue. So what it reads afterwards is what is queued.
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from kvwal.cluster.queues.memory import DONE, Claims, OwnerRecord, QueueMemory
+from kvwal.cluster.queues.details import QueueDetails
+from kvwal.cluster.queues.memory import Claims, QueueMemory
 from kvwal.cluster.queues.requests import (
     BROWSE_BYTES,
     BROWSE_ITEMS,
     VISIBILITY_SECONDS,
     Await,
+    AwaitRoom,
     Browse,
     Commit,
     Count,
     GiveBack,
     Hold,
     Item,
+    Options,
     Purge,
     Put,
     PutBack,
     QueueRequest,
     Renew,
+    SetOptions,
     Take,
     claims_lost,
+    to_entries,
     to_items,
     unknown_codec,
 )
-from kvwal.cluster.queues.table import Claim, QueueTable
+from kvwal.cluster.queues.table import Block, Claim, QueueTable
+from kvwal.config import TRANSACTION_BYTES
 from kvwal.entry import Entry, make_decoder, make_entry
 from kvwal.errors import CodecError, ConfigError, KvwalError, Overloaded
 from kvwal.key_class import OWN_MAP, kind_of, structure_of
+from kvwal.log.submission import cut, size_of
+from kvwal.node.queues.news import News
+from kvwal.node.queues.take_over import take_over
 from kvwal.node.queues.writes import QueueWrites
 from kvwal.ports.clock import Clock
 from kvwal.ports.tasks import Workers
-from kvwal.structures.queue.positions import item_class
+from kvwal.structures.queue.capacity import Room
+from kvwal.structures.queue.deliveries import Delivery, delivery_entry
+from kvwal.structures.queue.options import checked_changes
+from kvwal.structures.queue.positions import delivery_class, is_item
 
 T = TypeVar("T")
 
-_WAIT_SECONDS = 0.5
-"""The longest that a request waits for an item: it keeps a thread of the member. The client asks again."""
-_WAITING = 16
-"""Requests of a business that may wait for an item at once. Further ones are answered at once."""
-_AGAIN_SECONDS = 0.05
-_BEGIN_SECONDS = 20.0
 _SCAN_SECONDS, _SCAN_SHARE = 10.0, 50
 """While takers find nothing, memory is searched for items that a member brought back with its disk: not more often than that."""
+_READ_AT_ONCE = 1_000
 _decode = make_decoder(())
 
 
@@ -64,12 +70,12 @@ class QueueOwner:
         self._memory = memory
         self._workers = workers
         self._clock = clock
-        self._table = QueueTable(clock.elapsed)
-        self._writes = QueueWrites(memory, self._table, workers, clock, OwnerRecord(), self._wake)
+        self._table = QueueTable(clock.elapsed, clock.wall_ms)
+        self._details = QueueDetails()
+        self._news = News()
+        self._writes = QueueWrites(memory, self._table, self._details, workers, clock, self._news.tell)
         self._opens = 0.0
         self._scanned = (0.0, 0.0)
-        self._news = asyncio.Event()
-        self._waiting: Counter[str] = Counter()
 
     @property
     def is_over(self) -> bool:
@@ -81,29 +87,11 @@ class QueueOwner:
         `ClusterUnreachable`, `NotRecovered`, `CommitUnknown`.
         """
         kept = await self._run(self._memory.begin)
-        before = await self._take_over(kept)
+        before, self._writes.record = await take_over(self._memory, self._workers, self._clock, kept=kept)
         await self._scan()
         await self._adopt_blocks()
         if before.held and not kept:  # takers may have items of which memory knows nothing any more
             self._opens = self._clock.elapsed() + VISIBILITY_SECONDS
-
-    async def _take_over(self, kept: bool) -> OwnerRecord:
-        until = self._clock.elapsed() + _BEGIN_SECONDS
-        while True:
-            guard = await self._run(self._memory.record)
-            before = OwnerRecord.of(guard)
-            held = before.held and not (kept and not await self._run(self._memory.blocks))
-            record = OwnerRecord(before.epoch + 1, before.position, held)
-            made = await self._run(partial(self._memory.commit, [record.entry()], guard))
-            if made.outcome == DONE:
-                self._writes.record = record
-                return before
-            if self._clock.elapsed() >= until:
-                raise Overloaded(
-                    f"{self._memory.name}: the last change of its queues is not finished yet; nothing was written.",
-                    hint="Ask again.",
-                )
-            await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _adopt_blocks(self) -> None:
         """Keep the blocks of earlier owners as this one's own: what an earlier owner releases late is not these."""
@@ -131,17 +119,20 @@ class QueueOwner:
         """The answer to a request of a client. `ClusterUnreachable` if another member decides: the client asks again."""
         await self.end_expired()
         if isinstance(request, Put):
-            return await self._writes.make(request.items)
+            return await self._writes.put(request.items, request.delays)
         if isinstance(request, Take):
-            return self._shown(await self._take(request.structure, request.most, request.known))
+            return await self._take(request.structure, request.most, request.known)
         if isinstance(request, Purge):
-            return len(await self._take(request.structure, request.most, None))
+            return len(await self._take(request.structure, request.most, None, delayed=True))
         if isinstance(request, Hold):
             return await self._hold(request)
         if isinstance(request, Commit):
             return await self._commit(request)
         if isinstance(request, PutBack):
-            return await self._writes.put_back(self._entries_of(request))
+            return await self._put_back(request)
+        if isinstance(request, SetOptions):
+            await self._writes.set_options(request.structure, checked_changes(request.structure, request.changes))
+            return self._stored_options(request.structure)
         await self._check_owner()
         if isinstance(request, Await):
             return await self._wait(request)
@@ -151,30 +142,41 @@ class QueueOwner:
             return await self._give_back(request)
         if isinstance(request, Browse):
             return await self._browse(request)
+        if isinstance(request, AwaitRoom):
+            return await self._wait_for_room(request)
+        if isinstance(request, Options):
+            return self._stored_options(request.structure)
         if isinstance(request, Count):
-            return *self._table.count(request.structure), self._waiting[request.structure]
+            ready, taken, delayed = self._table.count(request.structure)
+            return ready, taken, self._news.waiting[request.structure], delayed
         return self._table.structures()
 
+    def _stored_options(self, structure: str) -> bytes:
+        stored = self._details.stored_options(structure)
+        return b"" if stored is None or stored.deleted else stored.value
+
     async def end_expired(self) -> None:
-        """Give back the items of blocks that nothing was heard of."""
+        """Give back the items of blocks that nothing was heard of. That counts as a delivery of them."""
         for block in self._table.expired():
+            await self._count(self._table.blocks[block], self._table.blocks[block].claims())
             self._table.end(block)
-            self._wake()
+            self._news.tell()
             await self._release(block)
 
     def end(self) -> None:
         """The node leaves: answer nothing any more."""
         self._writes.end()
 
-    async def _take(self, structure: str, most: int, known: list[str] | None) -> list[Entry]:
-        claims, entries = await self._handed_out(structure, most, known)
+    async def _take(self, structure: str, most: int, known: list[str] | None, *, delayed: bool = False) -> list[Item]:
+        claims, entries = await self._handed_out(structure, most, known, delayed=delayed)
+        items = self._shown(entries)  # the take ends what is known of their deliveries
         try:
             if claims:
-                await self._writes.make(taken=claims)
+                await self._writes.take(claims)
         except BaseException:
             self._undo(claims)
             raise
-        return entries
+        return items
 
     async def _hold(self, request: Hold) -> list[Item]:
         block = self._table.blocks.get(request.block)
@@ -190,52 +192,63 @@ class QueueOwner:
             await self._keep(request.block)
         except BaseException:
             self._table.end_take(request.block, request.number)
-            self._wake()
+            self._news.tell()
             raise
         return self._shown(entries)
 
-    def _entries_of(self, request: PutBack) -> list[Entry]:
-        """Items as entries, at their old places."""
-        key_class, now = item_class(request.structure), self._clock.wall_ms()
-        return [
-            make_entry(
-                item.key, key_class, item.value, item.value_class, False, 0, now + item.left_ms if item.left_ms else 0
-            )
-            for item in request.items
+    async def _put_back(self, request: PutBack) -> int:
+        """Put items at their old places, with the numbers of their deliveries."""
+        entries = to_entries(request.items, request.structure, self._clock.wall_ms())
+        details = [
+            delivery_entry(delivery_class(request.structure), entry, Delivery(item.deliveries))
+            for item, entry in zip(request.items, entries, strict=True)
+            if item.deliveries
         ]
+        return await self._writes.put_back(entries, details)
 
     def _shown(self, entries: list[Entry]) -> list[Item]:
-        return to_items(entries, self._clock.wall_ms())
+        deliveries = self._details.delivery
+        return to_items(
+            entries, self._clock.wall_ms(), lambda entry: deliveries((entry.key_class, entry.key)).deliveries
+        )
 
-    async def _handed_out(self, structure: str, most: int, known: list[str] | None) -> tuple[list[Claim], list[Entry]]:
+    async def _handed_out(
+        self, structure: str, most: int, known: list[str] | None, *, delayed: bool = False
+    ) -> tuple[list[Claim], list[Entry]]:
         """Up to `most` items, for this request alone. A request never waits for an item that it takes: its client may go."""
-        while claims := self._first(structure, most):
-            try:
-                entries = await self._present(claims)
-                name = unknown_codec(known, entries)
+        held: list[Claim] = []
+        entries: list[Entry] = []
+        try:
+            while len(held) < most and (claims := self._first(structure, most - len(held), delayed=delayed)):
+                held += claims
+                found = await self._present(claims)
+                name = unknown_codec(known, found)
                 if name is not None:
                     raise CodecError(
                         f"{self._memory.name}: the codec {name!r} of an item is not registered at this client; none was taken.",
                         hint="Register it, or take with a program that has it.",
                     )
-            except BaseException:
-                self._undo(claims)
-                raise
-            if entries:
-                return [(entry.key_class, entry.key) for entry in entries], entries
-        await self._check_owner()
-        return [], []
+                entries += found
+                held = [(entry.key_class, entry.key) for entry in entries]
+        except BaseException:
+            self._undo(held)
+            raise
+        if not held:
+            await self._check_owner()
+        return held, entries
 
-    def _first(self, structure: str, most: int) -> list[Claim]:
+    def _first(self, structure: str, most: int, *, delayed: bool) -> list[Claim]:
         if self.is_over:
             raise self._writes.moved()
-        return [] if self._clock.elapsed() < self._opens else self._table.take(structure, most)
+        return [] if self._clock.elapsed() < self._opens else self._table.take(structure, most, delayed=delayed)
 
     async def _present(self, claims: list[Claim]) -> list[Entry]:
         """The entries of items that were handed out. Those that have expired, or were deleted, are forgotten."""
         entries = await self._run(partial(self._memory.entries, claims))
         there = {(entry.key_class, entry.key) for entry in entries}
-        self._table.forget(claim for claim in claims if claim not in there)
+        gone = [claim for claim in claims if claim not in there]
+        self._table.forget(gone)
+        self._details.forget(gone)
         return entries
 
     async def _wait(self, request: Await) -> bool:
@@ -243,16 +256,19 @@ class QueueOwner:
         now, (scanned, took) = self._clock.elapsed(), self._scanned
         if now - scanned > max(_SCAN_SECONDS, _SCAN_SHARE * took):
             await self._scan()
-        if self._waiting.total() >= _WAITING or self._has_some(request.structure):
-            return self._has_some(request.structure)
-        self._waiting[request.structure] += 1
-        try:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(min(request.seconds, _WAIT_SECONDS)):
-                    await self._news.wait()
-        finally:
-            self._waiting[request.structure] -= 1
+        if not self._has_some(request.structure):
+            due = self._table.next_due(request.structure)
+            left = max(1, due - self._clock.wall_ms()) / 1000 if due else math.inf
+            await self._news.wait(request.structure, min(request.seconds, left))
         return self._has_some(request.structure)
+
+    async def _wait_for_room(self, request: AwaitRoom) -> bool:
+        """Whether a put of so much is worth it, now or within some time."""
+        more = Room(request.items, request.size)
+        if await self._writes.has_room(request.structure, more):
+            return True
+        await self._news.wait(request.structure, request.seconds)
+        return await self._writes.has_room(request.structure, more)
 
     def _has_some(self, structure: str) -> bool:
         return self._clock.elapsed() >= self._opens and self._table.count(structure)[0] > 0
@@ -260,7 +276,12 @@ class QueueOwner:
     async def _scan(self) -> None:
         began = self._clock.elapsed()
         async with self._writes.turn:  # what is under way is shown when it is done
-            self._table.add(await self._run(self._memory.keys))
+            found = await self._run(self._memory.keys)
+            new = [identity for identity in found if not is_item(identity[0]) and not self._details.knows(identity)]
+            for first in range(0, len(new), _READ_AT_ONCE):
+                details = await self._run(partial(self._memory.entries, new[first : first + _READ_AT_ONCE]))
+                self._table.delay(self._details.apply(details))
+            self._table.add(identity for identity in found if is_item(identity[0]))
         now = self._clock.elapsed()
         self._scanned = (now, now - began)
 
@@ -278,7 +299,7 @@ class QueueOwner:
         if block is not None:
             block.is_committing = True
         try:
-            timestamp = await self._writes.make(request.items, request.taken, others)
+            timestamp = await self._writes.put(request.items, request.delays, request.taken, others)
         finally:
             if block is not None:
                 block.is_committing = False
@@ -286,20 +307,44 @@ class QueueOwner:
             await self._give_back(GiveBack(request.map, request.block))
         return timestamp
 
-    async def _give_back(self, request: GiveBack) -> None:
-        """The items of a block go to their places. Its claims in memory go last; if that fails, they end by themselves."""
+    async def _give_back(self, request: GiveBack) -> str | None:
+        """The items of a block go to their places. Its claims in memory go last; if that fails, they end by themselves.
+
+        Returns why a delivery of them could not be counted; None if it was, or was not to be.
+        """
         block = self._table.blocks.get(request.block)
         if block is None or block.is_committing or (request.number is not None and request.number not in block.takes):
-            return
+            return None
+        failed = None
+        if request.counts:
+            claims = block.claims() if request.number is None else set(block.takes[request.number])
+            failed = await self._count(block, claims)
         if request.number is not None and len(block.takes) > 1:
             self._table.end_take(request.block, request.number)
             keep = self._keep
         else:
             self._table.end(request.block)
             keep = self._release
-        self._wake()
+        self._news.tell()
         with suppress(KvwalError):
             await keep(request.block)
+        return failed
+
+    async def _count(self, block: Block, claims: set[Claim]) -> str | None:
+        """Count a delivery of items of a block, where options say so. Returns why that could not be written; None if it was."""
+        counts = [claim for claim in claims if self._details.options(structure_of(claim[0])).counts_deliveries]
+        counted = sorted(counts)  # dead letters are in the order of their items
+        if not counted:
+            return None
+        block.is_committing = True  # it neither ends nor is committed meanwhile
+        try:
+            for some in cut(await self._present(counted), TRANSACTION_BYTES, lambda entry: size_of([entry])):
+                await self._writes.count(some)
+        except KvwalError as error:
+            return str(error)
+        finally:
+            block.is_committing = False
+        return None
 
     async def _browse(self, request: Browse) -> list[Item]:
         """A page of items. It is empty only if there is no further item."""
@@ -325,12 +370,7 @@ class QueueOwner:
 
     def _undo(self, claims: list[Claim]) -> None:
         self._table.give_back(claims)
-        self._wake()
-
-    def _wake(self) -> None:
-        """Let waiting requests end: there may be an item."""
-        self._news.set()
-        self._news = asyncio.Event()
+        self._news.tell()
 
     async def _run(self, call: Callable[[], T]) -> T:
         return await self._workers.run(call)

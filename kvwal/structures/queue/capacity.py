@@ -25,6 +25,10 @@ class Room(NamedTuple):
         """Both together."""
         return Room(self.items + other.items, self.size + other.size)
 
+    def minus(self, other: Room) -> Room:
+        """How much more this is than the other."""
+        return Room(self.items - other.items, self.size - other.size)
+
     def within(self, options: QueueOptions) -> bool:
         """Whether a queue of this capacity can hold so much."""
         return (options.capacity is None or self.items <= options.capacity) and (
@@ -70,28 +74,43 @@ def check_room(
 
     A transaction that adds nothing always has room: a capacity may be set below what a queue holds.
     """
-    more = Room(puts.items - takes.items, puts.size - takes.size)
+    more = puts.minus(takes)
+    check_possible(name, options, more)
+    if _has_room(structure, options, group, content, more):
+        return
+    content.free_expired()
+    if not _has_room(structure, options, group, content, more):
+        raise full(name, options)
+
+
+def _has_room(structure: str, options: QueueOptions, group: GroupView, content: Content, more: Room) -> bool:
+    return fits(options, content.room.plus(_changed(structure, group, content)), more)
+
+
+def check_possible(name: str, options: QueueOptions, more: Room) -> None:
+    """Raise `TooLarge` if a transaction that adds so much never has room in the queue `name`."""
     if not more.within(options):
         raise TooLarge(
             f"{name}: {counted(more.items, 'item')} of {counted(more.size, 'byte')} are more than its capacity of"
             f" {_capacity(options)}; nothing was put.",
             hint=_BEYOND,
         )
-    if _has_room(structure, options, group, content, more):
-        return
-    content.free_expired()
-    if not _has_room(structure, options, group, content, more):
-        raise QueueFull(
-            f"{name} is full: its capacity is {_capacity(options)}; nothing was put.",
-            hint="Take items, or set a larger capacity.",
-        )
 
 
-def _has_room(structure: str, options: QueueOptions, group: GroupView, content: Content, more: Room) -> bool:
-    there = content.room.plus(_changed(structure, group, content))
+def fits(options: QueueOptions, there: Room, more: Room) -> bool:
+    """Whether a transaction that adds so much has room beside what is there. What it does not make larger is no reason against
+    it.
+    """
     after = there.plus(more)
-    # What the transaction does not make larger is no reason against it.
     return Room(after.items if more.items > 0 else 0, after.size if more.size > 0 else 0).within(options)
+
+
+def full(name: str, options: QueueOptions) -> QueueFull:
+    """The error of a transaction that has no room now in the queue `name`."""
+    return QueueFull(
+        f"{name} is full: its capacity is {_capacity(options)}; nothing was put.",
+        hint="Take items, or set a larger capacity.",
+    )
 
 
 def _changed(structure: str, group: GroupView, content: Content) -> Room:

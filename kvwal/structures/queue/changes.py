@@ -23,8 +23,8 @@ from kvwal.structures.queue.options import (
     changed_options,
     check_readable,
     checked_changes,
+    delay_ms_of,
     options_of,
-    seconds_of,
 )
 from kvwal.structures.queue.positions import (
     ITEM_KEY_BYTES,
@@ -260,7 +260,7 @@ class QueueBlock:
 
     def put(self, priority: int, entries: Iterable[Entry], delay: TimeToLive | None = None) -> None:
         """Put these entries, whose keys are not known yet, at the end of the block."""
-        ms = 0 if delay is None else round(seconds_of("delay", delay) * 1000)
+        ms = delay_ms_of(delay)
         before = len(self._puts)
         self._puts += [(priority, entry) for entry in entries]
         if ms:

@@ -131,6 +131,11 @@ def seconds_of(name: str, value: Any) -> float:
     )
 
 
+def delay_ms_of(delay: TimeToLive | None) -> int:
+    """The delay of a put in ms, 0 without one. Raises `ConfigError`."""
+    return 0 if delay is None else max(1, round(seconds_of("delay", delay) * 1000))
+
+
 def _stored_fields(stored: Entry | None) -> dict[str, Any]:
     if stored is None or stored.deleted:
         return {}

@@ -8,6 +8,8 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
+import msgspec
+
 from kvwal.client.queues.queue import ClusterQueue
 from kvwal.store.aio.queue import Queue as AioQueue
 from kvwal.structures.queue.queue import Queue
@@ -88,6 +90,9 @@ async def waits(q: Any, takers: int) -> None:
 
 async def putters(q: Any, number: int) -> None:
     """Return when `number` putters wait for room in the queue."""
+    if is_of_cluster(q):
+        await waits(q, number)
+        return
     state = await _state_of(q)
     while state.waiters.putters < number:
         await asyncio.sleep(0)
@@ -104,6 +109,8 @@ async def _state_of(q: Any) -> QueueState:
 def emptied(business: Any) -> None:
     """All tests use one business of the cluster."""
     for name in ("", "todo", "done", "a", "b"):
-        business.queue(name).purge()
+        q = business.queue(name)
+        q.purge()
+        q.set_options(**dict.fromkeys(msgspec.structs.asdict(q.options())))
     for name in ("", "state"):
         business.map(name).clear()

@@ -9,21 +9,26 @@ from kvwal.cluster.queues.memory import DONE, REFUSED, Claims, Commit, KeptBlock
 from kvwal.cluster.queues.requests import (
     OWNER_CLASS,
     OWNER_KEY,
+    Browse,
+    Count,
     GiveBack,
     Hold,
     Item,
+    Options,
     Put,
     PutItem,
     Queues,
     Renew,
+    SetOptions,
     Take,
 )
 from kvwal.cluster.queues.requests import Commit as CommitBlock
 from kvwal.cluster.queues.table import Claim
-from kvwal.entry import Entry, encode_entries
+from kvwal.entry import Entry, encode_entries, is_live
 from kvwal.node.queues.owner import QueueOwner
 from kvwal.ports.tasks import ThreadWorkers
-from kvwal.structures.queue.positions import is_of_queue
+from kvwal.structures.queue.options import QueueOptions, options_of
+from kvwal.structures.queue.positions import OPTIONS_KEY, is_of_any_queue, item_class, priority_of
 from tests.support.disk.faults import FakeClock
 
 MAP = "work"
@@ -34,7 +39,8 @@ VISIBILITY = 30.0
 class SharedMemory:
     """What all members have in memory. `refusing` is called before each transaction, and may raise, or say what becomes of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock = clock
         self.entries: dict[Claim, Entry] = {}
         self.mark: str | None = None
         self.claims: dict[tuple[int, str], Claims] = {}
@@ -66,10 +72,16 @@ class OwnersView:
         return found or Entry(OWNER_KEY, OWNER_CLASS, b"", "", True, 0)
 
     def keys(self) -> list[Claim]:
-        return [claim for claim in self._shared.entries if is_of_queue(claim[0])]
+        return [
+            claim for claim, entry in self._shared.entries.items() if is_of_any_queue(claim[0]) and self._lives(entry)
+        ]
 
     def entries(self, claims: list[Claim]) -> list[Entry]:
-        return [self._shared.entries[claim] for claim in claims if claim in self._shared.entries]
+        found = [self._shared.entries[claim] for claim in claims if claim in self._shared.entries]
+        return [entry for entry in found if self._lives(entry)]
+
+    def _lives(self, entry: Entry) -> bool:
+        return is_live(entry, self._shared.clock.wall_ms())
 
     def commit(self, entries: list[Entry], guard: Entry) -> Commit:
         if (outcome := self._shared.refusing(entries)) is not None:
@@ -104,8 +116,8 @@ class Owners:
     """Makes owners, one after the other, and asks them as clients do."""
 
     def __init__(self) -> None:
-        self.shared = SharedMemory()
         self.clock = FakeClock()
+        self.shared = SharedMemory(self.clock)
         self.workers = ThreadWorkers("test", 2)
         self._made = 0
 
@@ -124,33 +136,59 @@ class Asked:
         self.owner = owner
         self._clock = clock
 
-    async def put(self, *values: str, priority: int = 0, left_ms: int = 0) -> int:
-        items = [PutItem(QUEUE, priority, value.encode(), "str", left_ms) for value in values]
-        timestamp: int = await self.owner.answer(Put(MAP, items))
+    async def put(
+        self, *values: str, priority: int = 0, left_ms: int = 0, delay_ms: int = 0, structure: str = QUEUE
+    ) -> int:
+        items = [PutItem(structure, priority, value.encode(), "str", left_ms) for value in values]
+        delays = dict.fromkeys(range(len(items)), delay_ms) if delay_ms else {}
+        timestamp: int = await self.owner.answer(Put(MAP, items, delays))
         return timestamp
+
+    async def set_options(self, structure: str = QUEUE, **changes: Any) -> QueueOptions:
+        return shown_options(await self.owner.answer(SetOptions(MAP, structure, changes)))
+
+    async def options(self, structure: str = QUEUE) -> QueueOptions:
+        return shown_options(await self.owner.answer(Options(MAP, structure)))
+
+    async def items(self, structure: str = QUEUE) -> list[tuple[int, str, int]]:
+        """Priority, value and deliveries of each item that can be taken."""
+        found: list[Item] = await self.owner.answer(Browse(MAP, structure, b"", 1000))
+        return [(priority_of(item.key), item.value.decode(), item.deliveries) for item in found]
+
+    async def count(self, structure: str = QUEUE) -> tuple[int, int, int]:
+        """How many items can be taken, are in flight, and are delayed."""
+        ready, taken, _, delayed = await self.owner.answer(Count(MAP, structure))
+        return ready, taken, delayed
 
     async def take(self, most: int = 1) -> list[str]:
         return values(await self.owner.answer(Take(MAP, QUEUE, most, ["str"])))
 
-    async def hold(self, block: str, most: int = 1, number: int = 1) -> list[Item]:
-        items: list[Item] = await self.owner.answer(Hold(MAP, QUEUE, most, ["str"], block, number, VISIBILITY))
+    async def hold(self, block: str, most: int = 1, number: int = 1, structure: str = QUEUE) -> list[Item]:
+        items: list[Item] = await self.owner.answer(Hold(MAP, structure, most, ["str"], block, number, VISIBILITY))
         return items
 
-    async def commit(self, block: str, taken: list[Item], *puts: str, entries: tuple[Entry, ...] = ()) -> int:
-        claims = [(f"{QUEUE}:int", item.key) for item in taken]
+    async def commit(
+        self, block: str, taken: list[Item], *puts: str, entries: tuple[Entry, ...] = (), structure: str = QUEUE
+    ) -> int:
+        claims = [(item_class(structure), item.key) for item in taken]
         items = [PutItem("queue/done", 0, value.encode(), "str") for value in puts]
         request = CommitBlock(MAP, block, claims, items, encode_entries(list(entries)), self._clock.wall_ms())
         timestamp: int = await self.owner.answer(request)
         return timestamp
 
-    async def give_back(self, block: str, number: int | None = None) -> None:
-        await self.owner.answer(GiveBack(MAP, block, number))
+    async def give_back(self, block: str, number: int | None = None, *, counts: bool = False) -> Any:
+        return await self.owner.answer(GiveBack(MAP, block, number, counts))
 
     async def renew(self, block: str) -> Any:
         return await self.owner.answer(Renew(MAP, block))
 
     async def queues(self) -> Any:
         return await self.owner.answer(Queues(MAP))
+
+
+def shown_options(stored: bytes) -> QueueOptions:
+    """Options as a client reads them."""
+    return options_of(Entry(OPTIONS_KEY, f"{QUEUE}:_options", stored, "json", False, 0) if stored else None)
 
 
 def values(items: list[Item]) -> list[str]:

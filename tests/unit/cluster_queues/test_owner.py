@@ -34,7 +34,7 @@ def test_items_come_in_the_order_of_commits_and_priorities() -> None:
         await one.put("b", "c")
         await one.put("last", priority=15)
         await one.put("a", priority=-16)
-        assert await one.owner.answer(Count(MAP, QUEUE)) == (4, 0, 0)
+        assert await one.owner.answer(Count(MAP, QUEUE)) == (4, 0, 0, 0)
         assert values(await one.owner.answer(Browse(MAP, QUEUE, b"", 3))) == ["a", "b", "c"]
         assert await one.take(3) == ["a", "b", "c"]
         owners.clock.ms -= 60_000  # positions go on from the last one
@@ -68,7 +68,7 @@ def test_an_item_of_a_block_is_in_flight_until_the_block_ends() -> None:
         held = await one.hold("block", 2)
         assert values(held) == ["a", "b"]
         assert values(await one.hold("block", 2)) == ["a", "b"]  # the client asks again: it had no answer
-        assert await one.owner.answer(Count(MAP, QUEUE)) == (1, 2, 0)
+        assert await one.owner.answer(Count(MAP, QUEUE)) == (1, 2, 0, 0)
         assert await one.take(9) == ["c"]
         assert await one.hold("block", 2, number=2) == []
         await one.give_back("block", 2)
@@ -322,7 +322,7 @@ def test_an_item_that_has_expired_is_not_given() -> None:
         await one.put("a", "b", "c", left_ms=1000)
         [first, second, _] = list(owners.shared.entries)[1:]
         del owners.shared.entries[first]
-        assert values(await one.hold("block", 2)) == ["b"]
+        assert values(await one.hold("block", 1)) == ["b"]
         del owners.shared.entries[second]
         await one.give_back("block")
         assert values(await one.owner.answer(Browse(MAP, QUEUE, b"", 9))) == ["c"]

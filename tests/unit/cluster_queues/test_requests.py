@@ -29,6 +29,7 @@ def test_a_request_for_logs_is_none(question: requests.ClientQuestion) -> None:
 
 def test_an_item_says_how_long_it_has_left() -> None:
     expiring = make_entry(b"k", "queue:int", b"v", "str", False, 0, 1500)
-    assert to_items([expiring, Entry(b"l", "queue:int", b"v", "str", False, 0)], 1000) == [
-        Item(b"k", b"v", "str", 1500, 500), Item(b"l", b"v", "str"),
+    entries = [expiring, Entry(b"l", "queue:int", b"v", "str", False, 0)]
+    assert to_items(entries, 1000, lambda entry: 2 if entry.expires else 0) == [
+        Item(b"k", b"v", "str", 1500, 500, 2), Item(b"l", b"v", "str"),
     ]  # fmt: skip
