@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from hazelcast.future import Future as HazelcastFuture
-from msgspec.structs import replace
 
 from kvwal.client.failures import translate, would_wait
+from kvwal.client.history.history_requests import ClusterHistory
 from kvwal.client.link import Link, is_reactor, send_delete, send_put
 from kvwal.client.member_tasks import (
     BUSY,
     DONE,
     LATE,
-    ClusterFeed,
-    MapChanges,
-    ask_history,
-    lost_tails_of,
     send_conditional,
     send_transaction,
     timestamp_of,
@@ -26,50 +22,39 @@ from kvwal.client.member_tasks import (
 )
 from kvwal.client.memory import ClusterMemory, make_entry, to_data
 from kvwal.client.wire import from_wire
-from kvwal.cluster.requests import PAGE_BYTES, ClientQuestion, Page, Question, WatchRead, WatchStart
 from kvwal.codecs import registry
 from kvwal.config import TRANSACTION_BYTES
-from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry, make_decoder
-from kvwal.errors import ClusterUnreachable, CommitUnknown, ConfigError, KvwalError, NotRecovered, Overloaded
-from kvwal.history.feeds.lost_tails import warn_of
+from kvwal.entry import Entry
+from kvwal.errors import CommitUnknown, Overloaded
 from kvwal.hlc import HybridClock
 from kvwal.log.submission import ConditionalSubmission, Decide, Submission, values_read
 from kvwal.ports.boundary import contain, when_done
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.locks import Lock, Semaphore
-from kvwal.ports.retries import retry_on
-from kvwal.structures.map.state import MapState, to_state
-from kvwal.structures.watch import Feed, Start
 
 SLOTS = 1024
 """Writes of one map that may be on their way to the cluster; the next writer waits."""
 _LOCK_SECONDS = 0.5
 """How long after its arrival a member may lock the keys of a transaction: at first. If it could not, it gets twice as long."""
-_RETRY_SECONDS = 0.2
-_decode = make_decoder(())
-NO_LIMIT = Page()
 
 Deliver = Callable[[Callable[[], None]], None]
 """Runs a function on the thread or event loop that owns the future which the function completes."""
 
 
-class ClusterBusiness:
+class ClusterBusiness(ClusterHistory):
     """One map of the cluster: see `structures.business.Business`. Any number of threads may use it.
 
     Hazelcast's client delivers answers on its own thread.
     """
 
     def __init__(self, link: Link, name: str, deliver: Deliver) -> None:
-        self.name = name
+        super().__init__(link, name)
         self.codecs = registry
         self.value_bytes = self.transaction_bytes = TRANSACTION_BYTES
-        self.label = f"{name} ({link.address})"
         self.state = ClusterMemory(link, name, self.label)
         self._slots = Semaphore(SLOTS)
-        self._link = link
         self.proxy = link.map(name)
         self.deliver = deliver
-        self.timeout = link.address.timeout
         self._clock = HybridClock()
         self._stamping = Lock()
 
@@ -97,59 +82,6 @@ class ClusterBusiness:
     async def submit_soon(self, submission: Submission) -> None:
         """Raise `Overloaded`. Only the business of the asynchronous client can wait for a slot."""
         raise self.overloaded()
-
-    def history(self, key_class: str, key: bytes) -> list[DataEntry]:
-        """See `structures.business.Business.history`. A member reads the logs of all members when the request arrives."""
-        warn_of(lost_tails_of(self.name, partial(self._answer, again=(ClusterUnreachable,))))
-        return self.versions(key_class, key)
-
-    def versions(self, key_class: str, key: bytes) -> list[DataEntry]:
-        """As `history`, without a warning of versions that may be missing: for callers that look at the latest ones."""
-        return [entry.public() for entry in self._ask(Question(self.name, key_class, key))]
-
-    def as_of(self, timestamp: int) -> MapState:
-        """See `structures.business.Business.as_of`, and `history`. The whole map is transferred to this client, in pages."""
-        return to_state(self.logged_entries(timestamp), lambda: timestamp >> TIMESTAMP_SHIFT)
-
-    def logged_entries(self, timestamp: int, page: Page = NO_LIMIT) -> Iterator[Entry]:
-        """The entries at `timestamp` as the logs have them, expired ones too, in the order of identity.
-
-        `page` limits them, and its end is where they go on. Each page is a request for which a member merges archive and logs.
-        """
-        while True:
-            entries = self._ask(Question(self.name, timestamp=timestamp, page=page))
-            yield from entries
-            if sum(len(entry.key) + len(entry.value) for entry in entries) < PAGE_BYTES:
-                return
-            page = replace(page, after_class=entries[-1].key_class, after=entries[-1].key)
-
-    def _ask(self, question: Question) -> list[Entry]:
-        """Entries that answer a history request."""
-        return _decode(self._answer(question, (ClusterUnreachable,)))
-
-    def _answer(self, question: ClientQuestion, again: tuple[type[KvwalError], ...], key: str | None = None) -> bytes:
-        """The answer to a request that changes nothing. It is sent again after an error of `again`."""
-        ask = partial(self._link.result, partial(ask_history, self._link.client, question, key), self.label)
-        return bytes(retry_on(ask, again, pause=_RETRY_SECONDS, within=self.timeout))
-
-    def feed(self, start: Start) -> Feed:
-        """See `structures.business.Business.feed`. `ConfigError` if a member is of an earlier version."""
-        return ClusterFeed(self._ask_for_changes, self.name, start)
-
-    def changes(self) -> MapChanges:
-        """The changes of the map in the logs of all nodes. `ConfigError` if a member is of an earlier version."""
-        return MapChanges(self._ask_for_changes, self.name)
-
-    def _ask_for_changes(self, question: WatchStart | WatchRead, key: str) -> bytes:
-        try:
-            return self._answer(question, (ClusterUnreachable, NotRecovered), key)
-        except KvwalError as error:
-            if type(error) is not KvwalError:
-                raise
-            raise ConfigError(
-                f"{self.label}: a member refused the question for changes: it is of an earlier version, or its log names a bug.",
-                hint="Update all members to the version of this client.",
-            ) from error
 
     def clear(self) -> None:
         """Delete every key that is there now, each in its node's log before memory drops it.

@@ -29,6 +29,7 @@ from kvwal.cluster.requests import (
 from kvwal.entry import Entry, encode_entries, make_entry
 from kvwal.errors import KvwalError
 from kvwal.history.feeds.lost_tails import LostTailWarnings
+from kvwal.key_class import OWN_MAP
 from kvwal.ports.clock import SYSTEM
 from kvwal.structures.watch import Change, Positions, Start
 from kvwal_archive.layout import LostTail
@@ -114,9 +115,11 @@ class MapChanges:
     `ClusterUnreachable`, and `ConfigError` if a position is after the end of a log.
     """
 
-    def __init__(self, ask: AskForChanges, map_name: str) -> None:
+    def __init__(self, ask: AskForChanges, map_name: str, structure: str = OWN_MAP) -> None:
+        """Changes of a structure of the business `map_name`: of its own map, or see `StructureQuestion`."""
         self._ask = ask
         self._map = map_name
+        self._structure = structure
         self._key = f"{SYSTEM.random_bits(64):x}"
         self._warnings = LostTailWarnings()
 
@@ -134,7 +137,8 @@ class MapChanges:
 
         Raises `ArchiveGap` if the next changes are not kept any more.
         """
-        page = decode_watch_page(self._ask(WatchRead(self._map, at.positions, at.since, at.compacted), self._key))
+        asked = WatchRead(self._map, at.positions, at.since, at.compacted, self._structure)
+        page = decode_watch_page(self._ask(asked, self._key))
         self._warnings.look(page.lost, at.positions, at.since)
         changes = [Change(node, n, make_entry(*msgspec.structs.astuple(entry))) for node, n, entry in page.changes]
         return changes, page.positions
@@ -145,8 +149,8 @@ class ClusterFeed:
 
     poll_seconds: float | None = POLL_SECONDS
 
-    def __init__(self, ask: AskForChanges, map_name: str, start: Start) -> None:
-        self._changes = MapChanges(ask, map_name)
+    def __init__(self, ask: AskForChanges, map_name: str, start: Start, structure: str = OWN_MAP) -> None:
+        self._changes = MapChanges(ask, map_name, structure)
         self._at = self._changes.begin(start)
         self._begin = self._at.positions
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from kvwal.entry import DataEntry
+from kvwal.key_class import OWN_MAP
 from kvwal.log.files.maintenance_failures import JobFailure
 from kvwal.structures.watch import Positions
 from kvwal_archive.layout import LostTail
@@ -51,6 +52,19 @@ class Question(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fiel
     page: Page = Page()
 
 
+class StructureQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True):
+    """Request for a page of the entries at `timestamp` of a structure beside the business's own map, or of all queues together
+    (`queue/*`) as they are `NOW`. The answer is that of a `Question`.
+
+    It is a question of its own, so that a member of an earlier version understands a `Question`.
+    """
+
+    map: str
+    structure: str
+    timestamp: int
+    page: Page = Page()
+
+
 class FailuresQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Request for the failures of the maintenance of the member that is asked. It is no array, as a `Question` is one."""
 
@@ -82,13 +96,14 @@ class WatchStarted(msgspec.Struct, array_like=True, frozen=True):
 class WatchRead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True, omit_defaults=True):
     """Request of a client for the next changes of a map after `positions`. The answer is a `WatchPage`.
 
-    `since` and `compacted` are those of the `WatchStarted`.
+    `since` and `compacted` are those of the `WatchStarted`. Changes of a `structure` are given: see `StructureQuestion`.
     """
 
     map: str
     positions: Positions
     since: int
     compacted: Positions = msgspec.field(default_factory=dict, name="thinned")
+    structure: str = OWN_MAP
 
 
 class WatchPage(msgspec.Struct, array_like=True, frozen=True):
@@ -217,10 +232,16 @@ class CompactedRowsQuestion(
     compacted: int
 
 
+class StructureRowsQuestion(CompactedRowsQuestion, array_like=True, frozen=True, forbid_unknown_fields=True, tag=True):
+    """A `CompactedRowsQuestion` of a reader of a structure beside the business's own map: see `StructureQuestion`."""
+
+    structure: str
+
+
 class LogRows(msgspec.Struct, array_like=True, frozen=True, tag=True):
     """The answer to a `RowsQuestion`: the rows with their sequences, and whether the page ended before `last` and `limit`.
 
-    An entry that is no change of the map is a time mark here.
+    An entry that is no change of what the reader asks for, the map or a structure, is a time mark here.
     """
 
     rows: list[tuple[int, DataEntry]]
@@ -234,8 +255,8 @@ class Refused(msgspec.Struct, array_like=True, frozen=True, tag=True):
     text: str
 
 
-ClientQuestion = Question | FailuresQuestion | WatchStart | WatchRead | LostTailsQuestion
-WatchQuestion = LowWatermarkQuestion | BeginQuestion | RowsQuestion | CompactedRowsQuestion
+ClientQuestion = Question | StructureQuestion | FailuresQuestion | WatchStart | WatchRead | LostTailsQuestion
+WatchQuestion = LowWatermarkQuestion | BeginQuestion | RowsQuestion | CompactedRowsQuestion | StructureRowsQuestion
 """What a member asks the others for the watch of a client."""
 WatchAnswer = LowWatermark | Begin | LogRows
 PeerQuestion = TailQuestion | CopyQuestion | PartQuestion | WatchQuestion
@@ -249,7 +270,7 @@ decode_watch_page = msgspec.msgpack.Decoder(WatchPage).decode
 decode_lost_tails = msgspec.msgpack.Decoder(list[LostTail]).decode
 _decode_question = msgspec.msgpack.Decoder(Question).decode
 _decode_failures_question = msgspec.msgpack.Decoder(FailuresQuestion).decode
-_decode_tagged = msgspec.msgpack.Decoder(WatchStart | WatchRead | LostTailsQuestion).decode
+_decode_tagged = msgspec.msgpack.Decoder(StructureQuestion | WatchStart | WatchRead | LostTailsQuestion).decode
 
 
 def decode(text: bytes) -> ClientQuestion:
@@ -261,5 +282,5 @@ def decode(text: bytes) -> ClientQuestion:
     try:
         return _decode_failures_question(text)
     except msgspec.ValidationError:
-        tagged: WatchStart | WatchRead | LostTailsQuestion = _decode_tagged(text)
+        tagged: StructureQuestion | WatchStart | WatchRead | LostTailsQuestion = _decode_tagged(text)
         return tagged

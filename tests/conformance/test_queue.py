@@ -364,20 +364,23 @@ def test_deliveries_delays_and_dead_letters(run: Run) -> None:
 def test_the_past_of_a_queue_and_of_an_item(run: Run) -> None:
     async def test(business: Any, store: Any) -> None:
         q, named = business.queue(), business.map("state")
-        if is_of_cluster(q):
-            for call in (lambda: q.at(1), q.watch, lambda: named.at(1), named.watch):
-                with pytest.raises(ConfigError, match="of a cluster does not give"):
-                    await call()
-            return
         await q.put_many(["a", "b"])
-        [item, _] = [item async for item in q.items()]
+        await q.put("first", priority=-1, ttl=3600)
+        [first, item, _] = [item async for item in q.items()]
         before = await named.put("key", 1)
-        await q.take()
-        await named.put("key", 2)
-        assert [item.value for item in await q.at(before)] == ["a", "b"]
+        assert await q.take_many(2) == ["first", "a"]
+        async with q.transaction() as t:
+            assert await t.take() == "b"
+            in_flight = await named.put("key", 2)
+            assert [found.value for found in await q.at(in_flight)] == ["b"]
+        then = await q.at(before)
+        assert [found.value for found in then] == ["first", "a", "b"]
+        assert [found[:2] for found in then[:2]] == [first[:2], item[:2]]
+        assert [found.expires > 0 for found in then] == [True, False, False]
+        assert then[1].timestamp == then[2].timestamp == item.timestamp or is_of_cluster(q)
+        assert await q.at(await named.put("key", 3)) == []
         assert [entry.deleted for entry in await q.history(item.priority, item.position)] == [True, False]
-        past = await business.map("state").at(before)
-        assert past["key"] == 1
-        assert [entry.deleted for entry in await named.history("key")] == [False, False]
+        assert [(await named.at(moment))["key"] for moment in (before, in_flight)] == [1, 2]
+        assert [entry.deleted for entry in (await named.history("key"))[:3]] == [False] * 3
 
     run(test)

@@ -179,3 +179,50 @@ def test_tasks_watch_with_async_for(opening: Any) -> None:
             await anext(watch)
 
     asyncio.run(main())
+
+
+def test_a_queue_and_a_named_map_give_their_own_changes(store: Any) -> None:
+    business = store.business("watch-of-structures")
+    q, named, own = business.queue("todo"), business.map("state"), business.map()
+    watch, of_map = q.watch(), named.watch()
+    own["key"] = [0]
+    q.put_many(["a", "b"])
+    business.queue("other").put("c")
+    named["key"] = [1]
+    assert q.take() == "a"
+    with business.transaction() as t:
+        t.queue("other").put(t.queue("todo").take())
+        del t.map("state")["key"]
+    changes = [next(watch) for _ in range(4)]
+    assert {entry.key_class for entry in changes} == {"queue/todo:int"}
+    items = q.at(max(entry.timestamp for entry in changes if not entry.deleted))
+    places = [(item.priority, item.position) for item in items]
+    of_items = [q.history(*place) for place in places]
+    assert [[entry.deleted for entry in entries] for entries in of_items] == [[True, False]] * 2
+    assert set(changes) == {entry for entries in of_items for entry in entries}
+    assert [entry.value for entry in changes if not entry.deleted] in ([b"a", b"b"], [b"b", b"a"])
+    assert [seen(next(of_map)) for _ in range(2)] == [("key", [1]), ("key", None)]
+    assert q.watch(after=watch.position).poll() == named.watch(after=of_map.position).poll() == []
+    assert q.watch(after=LONG_AGO).poll() == changes
+    assert [seen(entry) for entry in own.watch(after=LONG_AGO).poll()] == [("key", [0])]
+
+
+def test_tasks_watch_a_queue_and_see_its_past(opening: Any) -> None:
+    async def main() -> None:
+        async with opening() as store:
+            q = store.business("watched-queue").queue("todo")
+            watch = q.watch(after=LONG_AGO)
+            assert watch.position == ""
+            before = await q.put("a")
+            assert await q.take() == "a"
+            assert [(await anext(watch)).deleted for _ in range(2)] == [False, True]
+            waiting = asyncio.ensure_future(anext(watch))
+            after = await q.put("b", priority=1)
+            entry = await waiting
+            assert (entry.key_class, entry.deleted, entry.value) == ("queue/todo:int", False, b"b")
+            assert [[item.value for item in await q.at(moment)] for moment in (before, after)] == [["a"], ["b"]]
+            for call in (lambda: q.at(1_767_225_600), lambda: anext(q.watch(after="soon"))):
+                with pytest.raises(ConfigError):
+                    await call()
+
+    asyncio.run(main())

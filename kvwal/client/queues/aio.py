@@ -20,10 +20,11 @@ from kvwal.store.aio.map import Map
 from kvwal.structures.handle import Handle
 from kvwal.structures.queue.changes import checked_number
 from kvwal.structures.queue.options import NameChange, NumberChange, QueueOptions, SecondsChange, given_changes
-from kvwal.structures.queue.positions import queue_structure
+from kvwal.structures.queue.positions import of_items, queue_structure
 from kvwal.structures.queue.queue import QueuedItem
 from kvwal.structures.queue.waiting import first_of
 from kvwal.structures.time_to_live import TimeToLive
+from kvwal.structures.watch import AsyncWatch, Feed, parse_start
 
 T = TypeVar("T")
 
@@ -158,13 +159,18 @@ class ClusterQueue(Handle, AsyncIterator[Any]):
         """See `Queue.history`."""
         return await self._asked(lambda own: own.history(priority, position))
 
-    async def at(self, moment: int | date) -> Any:
-        """Raise `ConfigError`: see `kvwal.client.queues.queue.ClusterQueue.at`."""
-        await self._asked(lambda own: own.at(moment))
+    async def at(self, moment: int | date) -> list[QueuedItem]:
+        """See `kvwal.client.queues.queue.ClusterQueue.at`."""
+        return await self._asked(lambda own: own.at(moment))
 
-    async def watch(self, after: int | date | str | None = None) -> Any:
-        """Raise `ConfigError`: see `kvwal.client.queues.queue.ClusterQueue.watch`."""
-        await self._asked(lambda own: own.watch(after))
+    def watch(self, after: int | date | str | None = None) -> AsyncWatch:
+        """See `Queue.watch`, for `async for`."""
+        start = parse_start(after)
+
+        async def begin() -> Feed:
+            return await self._asked(lambda own: own.business.feed(start, own.structure))
+
+        return AsyncWatch(begin, self._client.on_thread, of_items(self._structure))
 
     def transaction(self) -> AsyncQueueTransaction:
         """See `Queue.transaction`."""

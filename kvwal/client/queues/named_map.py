@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import NoReturn
 
 from kvwal.client.cluster_business import ClusterBusiness
-from kvwal.errors import ConfigError
+from kvwal.hlc import to_timestamp
 from kvwal.structures.map.changes import EntryBuilder
 from kvwal.structures.map.map import Map
 from kvwal.structures.map.named import StructureCodecs, map_structure
 from kvwal.structures.map.reads import MapReads
+from kvwal.structures.watch import Watch, of_structure, parse_start
 
 
 class ClusterNamedMap(Map):
@@ -29,16 +29,10 @@ class ClusterNamedMap(Map):
         """The names of business and map."""
         return f"<Map '{self._shared.name}/{self._structure}'>"
 
-    def at(self, moment: int | date) -> NoReturn:
-        """Raise `ConfigError`: the past of a named map of a cluster is in its archive."""
-        raise self._not_here("its past")
+    def at(self, moment: int | date) -> MapReads:
+        """See `Map.at`."""
+        return MapReads(self._shared.as_of(to_timestamp(moment), self._structure), self._codecs)
 
-    def watch(self, after: int | date | str | None = None) -> NoReturn:
-        """Raise `ConfigError`: a named map of a cluster cannot be watched."""
-        raise self._not_here("a watch")
-
-    def _not_here(self, what: str) -> ConfigError:
-        return ConfigError(
-            f"{self._shared.name}/{self._structure}: a named map of a cluster does not give {what}; nothing was read.",
-            hint="Use the business's own map for it, or query the archive of the cluster.",
-        )
+    def watch(self, after: int | date | str | None = None) -> Watch:
+        """See `Map.watch`, and `kvwal.client.store.ClusterMap` for what a killed member brings back."""
+        return Watch(self._shared.feed(parse_start(after), self._structure), of_structure(self._structure))

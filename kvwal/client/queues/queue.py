@@ -30,6 +30,7 @@ from kvwal.cluster.queues.requests import (
 )
 from kvwal.entry import DataEntry, Entry
 from kvwal.errors import ConfigError, InvalidName
+from kvwal.hlc import to_timestamp
 from kvwal.structures.handle import Handle
 from kvwal.structures.queue.changes import MOST_TAKEN, checked_number
 from kvwal.structures.queue.options import (
@@ -49,15 +50,17 @@ from kvwal.structures.queue.positions import (
     checked_priority,
     item_class,
     key_of,
+    of_items,
     options_class,
     position_of,
     priority_of,
     queue_structure,
 )
-from kvwal.structures.queue.queue import QueuedItem
+from kvwal.structures.queue.queue import QueuedItem, items_of
 from kvwal.structures.queue.waiting import first_of
 from kvwal.structures.time_to_live import TimeToLive, expiry_of
 from kvwal.structures.transaction import checked_size
+from kvwal.structures.watch import Watch, parse_start
 
 
 class ClusterQueue(Handle):
@@ -69,7 +72,6 @@ class ClusterQueue(Handle):
     - A call whose answer was lost raises `CommitUnknown`, if it was to change something.
     - A taker that is silent for that long has given back what its block had taken: that counts as a delivery.
     - Of putters that wait for room, the first one to ask gets it.
-    - `at` and `watch` are for embedded queues so far.
     """
 
     def __init__(
@@ -251,16 +253,14 @@ class ClusterQueue(Handle):
         """See `Queue.history`."""
         return self.business.history(item_class(self.structure), key_of(priority, position))
 
-    def at(self, moment: int | date) -> NoReturn:
-        """Raise `ConfigError`: the past of a queue of a cluster is in its archive."""
-        raise self._not_here("its past", "Query the archive of the cluster for it: the table ends with _history.")
+    def at(self, moment: int | date) -> list[QueuedItem]:
+        """See `Queue.at`. The timestamp of an item is that of its put in the log of a member, not its position."""
+        past = self.business.as_of(to_timestamp(moment), self.structure)
+        return items_of(past.all_ordered(), self._calls.codecs)
 
-    def watch(self, after: int | date | str | None = None) -> NoReturn:
-        """Raise `ConfigError`: a queue of a cluster cannot be watched."""
-        raise self._not_here("a watch", "Take from the queue, or watch a map that the same transactions change.")
-
-    def _not_here(self, what: str, hint: str) -> ConfigError:
-        return ConfigError(f"{self.name}: a queue of a cluster does not give {what}; nothing was read.", hint=hint)
+    def watch(self, after: int | date | str | None = None) -> Watch:
+        """See `Queue.watch`, and `kvwal.client.store.ClusterMap` for what a killed member brings back."""
+        return Watch(self.business.feed(parse_start(after), self.structure), of_items(self.structure))
 
     def encoded(self, items: Iterable[Any], priority: int, ttl: TimeToLive | None) -> list[PutItem]:
         """Items to put. Raises `CodecError` and `ConfigError`."""

@@ -12,7 +12,8 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import NamedTuple
 
-from kvwal.key_class import is_of_map
+from kvwal.history.reads.structure_rows import is_part_of
+from kvwal.key_class import OWN_MAP
 from kvwal.structures.watch import Change, Positions
 
 
@@ -53,8 +54,8 @@ def to_raise(ends: Mapping[str, LogBounds], positions: Positions) -> tuple[int, 
     return newest, sorted(node for node, end in ends.items() if end.low_watermark < newest)
 
 
-def page_of(parts: Iterable[LogPart], positions: Positions, since: int) -> ClusterPage:
-    """The changes of all parts in the order of (timestamp, node, sequence), those after the timestamp `since`.
+def page_of(parts: Iterable[LogPart], positions: Positions, since: int, structure: str = OWN_MAP) -> ClusterPage:
+    """The changes of a structure in all parts in the order of (timestamp, node, sequence), those after the timestamp `since`.
 
     A change with a timestamp below that of an earlier change of its log, as a merge of nodes leaves it, counts as if it had that
     one's: each log is read in its order, so that a position says what was given. A part with more rows ends the page at its last
@@ -67,7 +68,8 @@ def page_of(parts: Iterable[LogPart], positions: Positions, since: int) -> Clust
     merged = merge(*(changes for changes, _ in ordered), key=itemgetter(0))
     taken = [change for order, change in merged if end is None or order <= end]
     after = positions | {change.node: change.sequence for change in taken}
-    return ClusterPage([c for c in taken if c.entry.timestamp > since and is_of_map(c.entry.key_class)], after)
+    changes = [c for c in taken if c.entry.timestamp > since and is_part_of(c.entry.key_class, structure)]
+    return ClusterPage(changes, after)
 
 
 def _in_log_order(changes: Sequence[Change]) -> list[tuple[tuple[int, str, int], Change]]:

@@ -14,7 +14,7 @@ from kvwal.history.reads.range_reader import live_entries
 from kvwal.key_class import QUEUE, kind_of, structure_of
 from kvwal.ports.disk import Disk
 from kvwal.structures.memory import STRUCTURES
-from kvwal.structures.queue.positions import is_of_queue, item_class, place_of
+from kvwal.structures.queue.positions import is_of_any_queue, is_of_queue, item_class, place_of
 from kvwal_archive.layout import Place, check_name
 from kvwal_archive.parquet.key_ranges import KeyRange, class_range, structure_ranges
 
@@ -46,6 +46,13 @@ def is_selected(key_class: str, structure: str) -> bool:
     if is_of_queues(structure):
         return is_of_queue(key_class) if structure == ALL_QUEUES else key_class == item_class(structure)
     return structure_of(key_class) == structure
+
+
+def is_part_of(key_class: str, structure: str) -> bool:
+    """Whether entries of a class are of the structure, or of one of the queues of `ALL_QUEUES`. Of queues also those that are no
+    items: see `is_selected`.
+    """
+    return is_of_any_queue(key_class) if structure == ALL_QUEUES else structure_of(key_class) == structure
 
 
 def selected_ranges(structure: str) -> tuple[KeyRange, ...]:

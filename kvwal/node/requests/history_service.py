@@ -22,6 +22,7 @@ from kvwal.cluster.requests import (
     LostTailsQuestion,
     Page,
     Question,
+    StructureQuestion,
     TailQuestion,
     WatchRead,
     WatchStart,
@@ -30,7 +31,8 @@ from kvwal.entry import DataEntry, Entry, encode_entries, entry_identity, timest
 from kvwal.errors import CorruptLog
 from kvwal.history.reads.entry_rows import each_once, entries_of
 from kvwal.history.reads.map_rows import map_rows
-from kvwal.key_class import is_of_map
+from kvwal.history.reads.structure_rows import ALL_QUEUES, is_part_of
+from kvwal.key_class import OWN_MAP
 from kvwal.log.files.maintenance_failures import failure_of
 from kvwal.node.requests.own_changes import unreadable_log
 from kvwal.node.requests.peers import Peers
@@ -38,11 +40,12 @@ from kvwal.node.requests.watch_service import WatchService
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine
 from kvwal.store.open_business import OpenBusiness
-from kvwal.structures.destroyed import merged_latest
+from kvwal.structures.destroyed import to_marks
 from kvwal_archive import view
 from kvwal_archive.layout import LostTail
 from kvwal_archive.lost_tails import lost_tails
 from kvwal_archive.objects import Objects
+from kvwal_archive.parquet.key_ranges import KeyRange, intersect, structure_ranges
 from kvwal_archive.reader import listed_again
 from kvwal_archive.registry import registered
 from kvwal_archive.view import Tails
@@ -105,51 +108,66 @@ class HistoryService:
             return []
         return lost_tails(self._objects(), options.namespace, options.cluster, business)
 
-    async def _find(self, question: Question) -> Sequence[Entry | DataEntry]:
+    async def _find(self, question: Question | StructureQuestion) -> Sequence[Entry | DataEntry]:
         business = to_business(question.map)
         if self._engine.options.archive_url is None:
             own = self._engine.businesses.get(business)
             return [] if own is None else await self._readers.run(partial(self._from_own_log, own, question))
-        asked = TailQuestion(business, question.key_class, question.key, question.timestamp)
+        key = (question.key_class, question.key) if isinstance(question, Question) else ("", b"")
+        asked = TailQuestion(business, *key, question.timestamp)
         tails = await self._peers.tails(asked, self._within)
         return await self._readers.run(partial(self._read, business, question, tails))
 
-    def _from_own_log(self, business: OpenBusiness, question: Question) -> Sequence[Entry | DataEntry]:
+    def _from_own_log(
+        self, business: OpenBusiness, question: Question | StructureQuestion
+    ) -> Sequence[Entry | DataEntry]:
         try:
             return _own(business, question)
         except (CorruptLog, OSError) as error:
             raise unreadable_log(self._engine.node, question.map, error) from error
 
-    def _read(self, business: str, question: Question, tails: Tails) -> Sequence[Entry | DataEntry]:
+    def _read(self, business: str, question: Question | StructureQuestion, tails: Tails) -> Sequence[Entry | DataEntry]:
         options = self._engine.options
         where = (options.namespace, options.cluster, business)
         objects = self._objects()
         if not registered(objects, *where) and not tails:
             return []  # nobody ever wrote to it
-        if question.key_class:
+        if isinstance(question, Question) and question.key_class:
             table = view.history(objects, *where, key_class=question.key_class, key=question.key, tails=tails)
             return each_once(list(entries_of(table)))
         skew = timestamps_within(options.settings.max_skew_seconds)
-        at = question.timestamp
+        at, wanted = question.timestamp, _structure(question)
+        page, ranges = question.page, None
+        if wanted != OWN_MAP:
+            behind = KeyRange((page.after_class, page.after))
+            ranges = list(intersect(structure_ranges(wanted), [behind]))
+        one = None if wanted == ALL_QUEUES else wanted
 
         def read() -> Sequence[Entry | DataEntry]:
-            batches = map_rows(objects, where, skew, tails=tails, at=at)
-            return _page(chain.from_iterable(map(entries_of, batches)), question.page)
+            batches = map_rows(objects, where, skew, tails=tails, at=at, ranges=ranges, structure=one)
+            entries = chain.from_iterable(map(entries_of, batches))
+            return _page((entry for entry in entries if is_part_of(entry.key_class, wanted)), page)
 
         return listed_again(read)
 
 
-def _own(business: OpenBusiness, question: Question) -> Sequence[Entry | DataEntry]:
-    if question.key_class:
+def _own(business: OpenBusiness, question: Question | StructureQuestion) -> Sequence[Entry | DataEntry]:
+    if isinstance(question, Question) and question.key_class:
         return business.history(question.key_class, question.key)
-    if question.timestamp == NOW:  # the state as of then would leave out every entry that expires
-        rows = entries_of(business.unarchived_rows(None, NOW))
-        latest = merged_latest([("", {entry_identity(entry): entry for entry in rows})])
-        there = (key for key in sorted(latest) if is_of_map(key[0]) and not latest[key].deleted)
-        entries: Iterable[Entry] = (latest[key] for key in there)
-    else:
-        entries = business.as_of(question.timestamp).all_ordered()
-    return _page(entries, question.page)
+    structure = _structure(question)
+    if question.timestamp != NOW:
+        return _page(business.as_of(question.timestamp, structure).all_ordered(), question.page)
+    rows = entries_of(
+        business.unarchived_rows(None, NOW)
+    )  # the state as of NOW would leave out every entry that expires
+    latest = {entry_identity(entry): entry for entry in rows}
+    marks = to_marks(("", entry) for entry in latest.values())
+    there = (latest[key] for key in sorted(latest) if is_part_of(key[0], structure) and not latest[key].deleted)
+    return _page((entry for entry in there if not marks.ended("", entry.timestamp)), question.page)
+
+
+def _structure(question: Question | StructureQuestion) -> str:
+    return question.structure if isinstance(question, StructureQuestion) else OWN_MAP
 
 
 def _page(entries: Iterable[Entry], page: Page) -> list[Entry | DataEntry]:

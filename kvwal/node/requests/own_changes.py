@@ -14,6 +14,7 @@ from kvwal.cluster.requests import (
     LowWatermark,
     LowWatermarkQuestion,
     RowsQuestion,
+    StructureRowsQuestion,
     WatchAnswer,
     WatchQuestion,
 )
@@ -23,7 +24,8 @@ from kvwal.history.feeds.log_feed import LogFeed
 from kvwal.history.feeds.merged_feed import OneLog
 from kvwal.history.feeds.page_cursor import PageCursor, PageCursors
 from kvwal.history.feeds.segment_cursor import Rows
-from kvwal.key_class import is_of_map
+from kvwal.history.reads.structure_rows import is_part_of
+from kvwal.key_class import OWN_MAP
 from kvwal.ports.tasks import Workers
 from kvwal.store.engine import Engine
 from kvwal_archive.layout import Place
@@ -90,9 +92,10 @@ class OwnChanges:
     async def _rows(self, question: RowsQuestion) -> LogRows:
         place = self._engine.place(question.business)
         compacted = question.compacted if isinstance(question, CompactedRowsQuestion) else 0
+        structure = question.structure if isinstance(question, StructureRowsQuestion) else OWN_MAP
         open_feed = partial(self._feed, place, question.position, compacted)
         rows, more = await self.page(place, open_feed, question.position, question.last, question.limit, compacted)
-        return LogRows([(sequence, _told(entry)) for sequence, entry in rows], more)
+        return LogRows([(sequence, _told(entry, structure)) for sequence, entry in rows], more)
 
     def _begin(self, question: BeginQuestion) -> int:
         feed = self._feed(self._engine.place(question.business), 0)
@@ -107,8 +110,8 @@ class OwnChanges:
         return None if self._engine.options.archive_url is None else self._objects()
 
 
-def _told(entry: Entry) -> DataEntry:
-    return (entry if is_of_map(entry.key_class) else time_mark(entry.timestamp)).public()
+def _told(entry: Entry, structure: str) -> DataEntry:
+    return (entry if is_part_of(entry.key_class, structure) else time_mark(entry.timestamp)).public()
 
 
 def unreadable_log(node: str, business: str, error: Exception) -> LogFailed:

@@ -22,6 +22,7 @@ from kvwal.cluster.requests import (
     LowWatermark,
     LowWatermarkQuestion,
     RowsQuestion,
+    StructureRowsQuestion,
     WatchPage,
     WatchRead,
     WatchStart,
@@ -32,6 +33,7 @@ from kvwal.history.feeds.archived_rows import compacted_up_to, last_up_to
 from kvwal.history.feeds.cluster_page import LogBounds, LogPart, limit_of, page_of, to_raise
 from kvwal.history.feeds.feeds import ARCHIVE_SECONDS
 from kvwal.history.feeds.log_feed import ArchivedLogFeed, not_in_log
+from kvwal.key_class import OWN_MAP
 from kvwal.node.adapters.live_members import Peer
 from kvwal.node.requests.peers import Peers
 from kvwal.ports.tasks import Workers
@@ -98,11 +100,10 @@ class WatchService:
             ends |= await self._ends(business, [peer for peer in living if peer.name in behind], newest)
         self._check(business, ends, positions)
         limit = limit_of(ends)
-        at = WatchStarted(positions, question.since, question.compacted)
-        parts = await self._rows(business, living, ends, at, limit)
+        parts = await self._rows(business, living, ends, question, limit)
         archived = await self._seen(business, ends)
-        parts += await self._archived_rows(business, archived.last, at, limit)
-        page = page_of(parts, positions, question.since)
+        parts += await self._archived_rows(business, archived.last, question, limit)
+        page = page_of(parts, positions, question.since, question.structure)
         changes = [(change.node, change.sequence, change.entry.public()) for change in page.changes]
         return WatchPage(changes, page.positions, archived.lost)
 
@@ -112,19 +113,14 @@ class WatchService:
         return {name: LogBounds(end.low_watermark, end.last, end.timestamp) for name, end in told.items()}
 
     async def _rows(
-        self, business: str, living: Iterable[Peer], ends: Mapping[str, LogBounds], at: WatchStarted, limit: int
+        self, business: str, living: Iterable[Peer], ends: Mapping[str, LogBounds], at: WatchRead, limit: int
     ) -> list[LogPart]:
         """The rows of the members that have news."""
-        asked = {}
+        asked: dict[Peer, RowsQuestion] = {}
         for peer in living:
             position, end = at.positions.get(peer.name, 0), ends[peer.name]
             if end.last is not None and end.has_news(position):
-                compacted = _compacted_after(at, peer.name)
-                asked[peer] = (
-                    CompactedRowsQuestion(business, position, end.last, limit, compacted)
-                    if compacted
-                    else RowsQuestion(business, position, end.last, limit)
-                )
+                asked[peer] = _rows_question(business, position, end.last, limit, at, peer.name)
         told = await self._peers.watch(asked, LogRows, self._within)
         return [
             LogPart([Change(node, sequence, _stored(entry)) for sequence, entry in page.rows], page.more)
@@ -132,7 +128,7 @@ class WatchService:
         ]
 
     async def _archived_rows(
-        self, business: str, archived: Mapping[str, int], at: WatchStarted, limit: int
+        self, business: str, archived: Mapping[str, int], at: WatchRead, limit: int
     ) -> list[LogPart]:
         """The rows that the archive has of nodes that are no members."""
         parts = []
@@ -194,7 +190,17 @@ class WatchService:
                 raise not_in_log(self._engine.place(business, node), positions[node], end.last)
 
 
-def _compacted_after(at: WatchStarted, node: str) -> int:
+def _rows_question(business: str, position: int, last: int, limit: int, at: WatchRead, node: str) -> RowsQuestion:
+    """The question to a member for its rows. A member of an earlier version understands that of a reader of the own map."""
+    compacted = _compacted_after(at, node)
+    if at.structure != OWN_MAP:
+        return StructureRowsQuestion(business, position, last, limit, compacted, at.structure)
+    if compacted:
+        return CompactedRowsQuestion(business, position, last, limit, compacted)
+    return RowsQuestion(business, position, last, limit)
+
+
+def _compacted_after(at: WatchRead, node: str) -> int:
     """The sequence up to which a log may lack changes; 0 if the reader has come past it."""
     compacted = at.compacted.get(node, 0)
     return compacted if compacted > at.positions.get(node, 0) else 0

@@ -224,9 +224,7 @@ class Queue(Handle):
     def at(self, moment: int | date) -> list[QueuedItem]:
         """The items as they were at a moment, in order, those that were in flight among them. `moment` is that of `Map.at`."""
         past = self._business.as_of(to_timestamp(moment), self._changes.structure)
-        entries = list(past.all_ordered())
-        known = {entry.key: entry for entry in entries if is_delivery(entry.key_class)}
-        return list(shown(entries, self._business.codecs, lambda key: delivery_of(known.get(key))))
+        return items_of(past.all_ordered(), self._business.codecs)
 
     def watch(self, after: int | date | str | None = None) -> Watch:
         """The puts and takes of the queue (a take is a delete), from now on, or after a moment: see `Map.watch`."""
@@ -272,3 +270,10 @@ def shown(entries: Iterable[Entry], codecs: Codecs, delivery: Callable[[bytes], 
             value = codecs.decode(entry.value, entry.value_class)
             place = priority_of(entry.key), position_of(entry.key)
             yield QueuedItem(*place, value, entry.timestamp, entry.expires, delivery(entry.key).deliveries)
+
+
+def items_of(past: Iterable[Entry], codecs: Codecs) -> list[QueuedItem]:
+    """The items among all entries of a queue at one moment, which are in the order of identity."""
+    entries = list(past)
+    known = {entry.key: entry for entry in entries if is_delivery(entry.key_class)}
+    return list(shown(entries, codecs, lambda key: delivery_of(known.get(key))))

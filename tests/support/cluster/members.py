@@ -16,8 +16,9 @@ import pytest
 from kvwal.client.member_tasks import ClusterFeed, MapChanges
 from kvwal.cluster import requests as questions
 from kvwal.cluster.clock_bounds import BoundedClock, ClockBounds
-from kvwal.cluster.requests import Question, WatchRead, WatchStart
+from kvwal.cluster.requests import Question, StructureQuestion, WatchRead, WatchStart
 from kvwal.entry import Entry
+from kvwal.key_class import OWN_MAP
 from kvwal.log.reader import entry_decoder
 from kvwal.node.adapters.live_members import Peer
 from kvwal.node.requests import peers
@@ -28,7 +29,7 @@ from kvwal.ports.tasks import ThreadWorkers
 from kvwal.store.aio.store import Store
 from kvwal.store.engine import Engine
 from kvwal.store.options import Options
-from kvwal.structures.watch import Start, Watch
+from kvwal.structures.watch import Start, Watch, of_structure
 from kvwal_archive.objects import Objects, open_objects
 from tests.support.archive.archiver import InProcess
 from tests.support.disk.faults import FakeClock, make_options
@@ -95,7 +96,7 @@ class Members:
             self.heard.wait()
         return asyncio.run_coroutine_threadsafe(self.peer(member).answer(text), self._loop).result()
 
-    async def ask(self, question: Question, *, within: float = LONG) -> list[Entry]:
+    async def ask(self, question: Question | StructureQuestion, *, within: float = LONG) -> list[Entry]:
         """What node-1 answers."""
         answering = HistoryService(
             self.engine("node-1"), self.objects, self.peer("node-1"), self.workers, within=within
@@ -103,14 +104,16 @@ class Members:
         said = await answering.answer(questions.encode(question))
         return list(entry_decoder()(said))
 
-    async def watch(self, start: Start = None, *, asked: str = "node-1", name: str = "jobs") -> Watch:
+    async def watch(
+        self, start: Start = None, *, asked: str = "node-1", name: str = "jobs", structure: str = OWN_MAP
+    ) -> Watch:
         """A watch of a client that asks this member. Its reads run on another thread than the members' loop."""
-        feed = await asyncio.to_thread(ClusterFeed, partial(self._answer, asked), name, start)
-        return Watch(feed)
+        feed = await asyncio.to_thread(ClusterFeed, partial(self._answer, asked), name, start, structure)
+        return Watch(feed, of_structure(structure))
 
-    def changes(self, *, asked: str = "node-1", name: str = "jobs") -> MapChanges:
+    def changes(self, *, asked: str = "node-1", name: str = "jobs", structure: str = OWN_MAP) -> MapChanges:
         """The changes of a map as this member answers them. To be read on another thread than the members' loop."""
-        return MapChanges(partial(self._answer, asked), name)
+        return MapChanges(partial(self._answer, asked), name, structure)
 
     def _answer(self, asked: str, question: WatchStart | WatchRead, key: str) -> bytes:
         if asked not in self._services:

@@ -165,8 +165,18 @@ def test_errors_of_a_member_come_back_as_they_are(tmp_path: Path, monkeypatch: p
 def test_a_question_for_changes_is_told_from_those_of_earlier_versions() -> None:
     start = questions.WatchStart("jobs", {"node-1": 3})
     read = questions.WatchRead("jobs", {}, 5)
-    for question in (start, read, questions.FailuresQuestion(), questions.Question("jobs", timestamp=3)):
+    of_queue = questions.WatchRead("jobs", {}, 5, structure="queue/todo")
+    then = questions.StructureQuestion("jobs", "queue/todo", 3, questions.Page("queue/todo:int", b"1"))
+    for question in (
+        start,
+        read,
+        of_queue,
+        then,
+        questions.FailuresQuestion(),
+        questions.Question("jobs", timestamp=3),
+    ):
         assert questions.decode(questions.encode(question)) == question
+    assert b"structure" not in questions.encode(read)  # earlier versions refuse a field that they do not know
 
 
 class _Link:
@@ -190,6 +200,8 @@ def test_a_member_of_an_earlier_version_is_named_as_one() -> None:
     business = ClusterBusiness(link, "jobs", lambda call: call())
     with pytest.raises(ConfigError, match="it is of an earlier version"):
         business.feed(None)
+    with pytest.raises(ConfigError, match="it is of an earlier version"):
+        business.as_of(1, "queue/todo")
 
 
 class _HistoryLink(_Link):
