@@ -132,12 +132,13 @@ class MapChanges:
         """The place before all changes that are kept."""
         return decode_started(self._ask(WatchStart(self._map, beginning=True), self._key))
 
-    def page(self, at: WatchStarted) -> tuple[list[Change], Positions]:
-        """The next changes after a place, and the positions after them: there may be more if they have moved.
+    def page(self, at: WatchStarted, until: Positions | None = None) -> tuple[list[Change], Positions]:
+        """The next changes after a place, and the positions after them: there may be more if they have moved. With `until`, none
+        after these sequences, and none of another node.
 
         Raises `ArchiveGap` if the next changes are not kept any more.
         """
-        asked = WatchRead(self._map, at.positions, at.since, at.compacted, self._structure)
+        asked = WatchRead(self._map, at.positions, at.since, at.compacted, self._structure, until)
         page = decode_watch_page(self._ask(asked, self._key))
         self._warnings.look(page.lost, at.positions, at.since)
         changes = [Change(node, n, make_entry(*msgspec.structs.astuple(entry))) for node, n, entry in page.changes]

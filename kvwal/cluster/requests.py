@@ -97,6 +97,7 @@ class WatchRead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=Tru
     """Request of a client for the next changes of a map after `positions`. The answer is a `WatchPage`.
 
     `since` and `compacted` are those of the `WatchStarted`. Changes of a `structure` are given: see `StructureQuestion`.
+    With `until`, none after these sequences is, and none of another node.
     """
 
     map: str
@@ -104,6 +105,7 @@ class WatchRead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=Tru
     since: int
     compacted: Positions = msgspec.field(default_factory=dict, name="thinned")
     structure: str = OWN_MAP
+    until: Positions | None = None
 
 
 class WatchPage(msgspec.Struct, array_like=True, frozen=True):

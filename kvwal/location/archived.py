@@ -92,7 +92,7 @@ class ArchiveReader:
             "businesses": businesses,
         }
 
-    def _changes(self, business: str) -> pa.Table:
+    def _changes(self, business: str, structure: str) -> pa.Table:
         places = self._places(business)
         warn_of_lost_tails(self._objects, places)
         return archived_changes(self._objects, places)

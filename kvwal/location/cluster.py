@@ -7,13 +7,17 @@ from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from kvwal.client.history.all_changes import all_changes
 from kvwal.client.wire import Encoded
 from kvwal.cluster.map_names import to_business, to_map
 from kvwal.cluster.requests import NOW, Page
-from kvwal.entry import DataEntry, is_live
+from kvwal.entry import DataEntry, Entry, is_live
 from kvwal.errors import ConfigError
+from kvwal.history.reads.entry_rows import to_table
 from kvwal.history.reads.key_scan import KeySpan
 from kvwal.history.reads.range_reader import common_part
+from kvwal.history.reads.structure_rows import is_selected
+from kvwal.key_class import OWN_MAP
 from kvwal.location.readers import MemoryReader
 from kvwal.location.sql_source import LocationSource
 from kvwal.log.files.names import some
@@ -21,6 +25,8 @@ from kvwal.sql.rows import HISTORY
 from kvwal.store.read_only import BusinessReader, WantedIdentity, in_direction
 from kvwal.structures.business import Memory
 from kvwal.structures.map.view import KeyBounds
+from kvwal_archive.merge import all_rows
+from kvwal_archive.parquet.key_ranges import KeyRange
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,8 +74,8 @@ class ClusterMaps:
         return dict.fromkeys(self.businesses())
 
     def source(self, statement: str = "") -> LocationSource:
-        """See `LocationReader.source`. The changes of a business are in many logs, so there is no table of them."""
-        return LocationSource(self, statement, self._refuse_changes, has_changes=False)
+        """See `LocationReader.source`. There is no table of the changes of a business's own map: they are in many logs."""
+        return LocationSource(self, statement, self._changes, has_changes=False)
 
     def stats(self) -> dict[str, Any]:
         """See `LocationReader.stats`: the members of the cluster, and the number of entries of each business."""
@@ -80,11 +86,18 @@ class ClusterMaps:
             "businesses": {name: {"entries": len(self.map(name))} for name in self.businesses()},
         }
 
-    def _refuse_changes(self, business: str) -> pa.Table:
-        raise ConfigError(
-            f"{self._store.address}: a cluster gives no table of all changes ({business}{HISTORY}).",
-            hint="Query the archive of the cluster for them, or see one key with `kvwal history`.",
-        )
+    def _changes(self, business: str, structure: str) -> pa.Table:
+        """The changes of a structure beside the own map. Raises `ConfigError` for those of the own map."""
+        if structure == OWN_MAP:
+            raise ConfigError(
+                f"{self._store.address}: a cluster gives no table of all changes ({business}{HISTORY}).",
+                hint="Query the archive of the cluster for them, or see one key with `kvwal history`.",
+            )
+        log = self._store.log_of(to_map(business))
+        rows: dict[str, list[tuple[int, Entry]]] = {}
+        for node, sequence, entry in all_changes(log.changes(structure), log.label, log.timeout):
+            rows.setdefault(node, []).append((sequence, entry))
+        return all_rows([(node, to_table(numbered)) for node, numbered in rows.items()])
 
 
 class _InMemory(MemoryReader):
@@ -114,6 +127,14 @@ class _InMemory(MemoryReader):
     def history(self, key_class: str, key: bytes) -> list[DataEntry]:
         """See `BusinessReader.history`."""
         return self._business.history(key_class, key)
+
+    def of_structure(self, structure: str, ranges: Sequence[KeyRange] | None = None) -> Iterator[DataEntry]:
+        """See `BusinessReader.of_structure`. A member reads archive and logs for each page of some megabytes."""
+        for entry in self._business.logged_entries(NOW, structure=structure):
+            identity = entry.key_class, entry.key
+            is_wanted = ranges is None or any(each.low <= identity < each.high for each in ranges)
+            if is_wanted and is_selected(entry.key_class, structure) and is_live(entry, self._business.now_ms()):
+                yield entry.public()
 
     def as_of(self, timestamp: int) -> Memory:
         """See `BusinessReader.as_of`. The whole map is transferred, some megabytes at a time."""

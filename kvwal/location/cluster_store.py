@@ -19,10 +19,10 @@ class QueryStore(ClusterStore):
     def sql(self, statement: str) -> pa.Table:
         """The answer to one statement of DuckDB's SQL, as a table of Arrow (`.to_pandas()`, `polars.from_arrow`).
 
-        Tables are those of `kvwal query`: each map, and the typed tables of Spark's records. Moments have the zone UTC. Of a
-        map only the keys that the statement asks for are transferred, if its WHERE says so; they need not be of one
-        moment. Raises `ConfigError` if DuckDB refuses the statement, for one that does not read (INSERT, CREATE, COPY …), and for
-        `<map>_history`.
+        Tables are those of `kvwal query`: each map, the queues and named maps of a business with their histories, and the typed
+        tables of Spark's records. Moments have the zone UTC. Of a map only the keys that the statement asks for are transferred,
+        if its WHERE says so. Rows need not be of one moment. Raises `ConfigError` if DuckDB refuses the statement, for one that
+        does not read (INSERT, CREATE, COPY …), and for `<map>_history`.
         """
         with answered({"": self.source(statement)}, statement) as answer:
             return answer.table()

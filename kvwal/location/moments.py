@@ -46,10 +46,10 @@ class MomentReader:
         """See `LocationReader.source`. Its changes are those up to the moment."""
         now = self._store.source()
 
-        def changes(business: str) -> pa.Table:
+        def changes(business: str, structure: str) -> pa.Table:
             import pyarrow.compute as pc
 
-            return now.changes(business).filter(pc.field("timestamp") <= self._timestamp)
+            return now.changes(business, structure).filter(pc.field("timestamp") <= self._timestamp)
 
         return LocationSource(self, statement, changes, has_changes=now.has_changes)
 

@@ -21,9 +21,16 @@ class LocationSource:
     """The businesses of one namespace of an open location. See `kvwal.sql.source.Source`."""
 
     def __init__(
-        self, store: LocationReader, statement: str, changes: Callable[[str], pa.Table], *, has_changes: bool = True
+        self,
+        store: LocationReader,
+        statement: str,
+        changes: Callable[[str, str], pa.Table],
+        *,
+        has_changes: bool = True,
     ) -> None:
-        """Entries whose keys `statement` does not ask for may be missing. `changes` reads the changes of a business."""
+        """Entries whose keys `statement` does not ask for may be missing. `changes` reads the changes of a business and a
+        structure, and `has_changes` says whether it does so for the business's own map.
+        """
         self._store = store
         self._statement = statement
         self._changes = changes
@@ -52,9 +59,9 @@ class LocationSource:
         """See `Source.open_wanted`."""
         return nullcontext(_WantedThere(self._store.read_business(business), wanted))
 
-    def changes(self, business: str) -> pa.Table:
+    def changes(self, business: str, structure: str) -> pa.Table:
         """See `Source.changes`."""
-        return self._changes(business)
+        return self._changes(business, structure)
 
 
 class _WantedThere:

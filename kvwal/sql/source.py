@@ -30,7 +30,7 @@ class Source(Protocol):
 
     @property
     def has_changes(self) -> bool:
-        """Whether `changes` gives them, and does not raise `ConfigError`."""
+        """Whether `changes` gives those of the business's own map, and does not raise `ConfigError`."""
         ...
 
     def businesses(self) -> list[str]:
@@ -51,9 +51,9 @@ class Source(Protocol):
         """The live entries of a business whose keys are text and wanted. Those of one log, or of memory, show one moment."""
         ...
 
-    def changes(self, business: str) -> pa.Table:
-        """Every change of all structures of a business that logs and archive hold, newest first: rows of the archive with their
-        node, those that kvwal keeps for itself among them.
+    def changes(self, business: str, structure: str) -> pa.Table:
+        """Every change of a structure, or of all queues, that logs and archive hold, newest first: rows of the archive with their
+        node. Rows of other structures may be among them, and those that kvwal keeps for itself.
 
         A warning is logged of each interval of which a lost disk may have taken changes along.
         """
@@ -107,8 +107,8 @@ class FileSource:
         """See `Source.open_wanted`. Those of one log are read with bounded memory."""
         return open_wanted(self._disk, self._root, partial(self._find, business), wanted, self._now_ms)
 
-    def changes(self, business: str) -> pa.Table:
-        """See `Source.changes`."""
+    def changes(self, business: str, structure: str) -> pa.Table:
+        """See `Source.changes`. They are those of all structures."""
         found = read_settled(self._disk, self._root, partial(self._find, business), self._changes)
         warn_of_lost_tails(self._archive(), self._find(business))
         return found
@@ -145,6 +145,6 @@ class MemorySource:
         entries = self._map_of(business).entries("")
         return nullcontext(ReadPieces([entry for entry in entries if wanted(entry.key)]))
 
-    def changes(self, business: str) -> pa.Table:
+    def changes(self, business: str, structure: str) -> pa.Table:
         """See `Source.changes`."""
-        return self._files.changes(business)
+        return self._files.changes(business, structure)

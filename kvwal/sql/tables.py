@@ -84,7 +84,7 @@ def _parts(sources: Mapping[str, Source], table: TableName) -> Iterator[Part]:
     for name, source in sources.items():
         entries = _entries(source, table)
         if entries is None:
-            rows = selected_rows(source.changes(table.business), table.structure)
+            rows = selected_rows(source.changes(table.business, table.structure), table.structure)
             yield Part(name, rows_of_changes(rows, places=places), _COLUMNS[table.kind])
         else:
             for piece in pieces(entries):

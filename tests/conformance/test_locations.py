@@ -70,6 +70,12 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Written]:
 
 
 def write(store: Any) -> None:
+    work = store.business("work")
+    work.map("state").put_many({"a": 1, "b": [2]})
+    work.map()["own"] = 1
+    for name in ("todo", "todo2", ""):
+        work.queue(name).put_many([f"first of {name}", {"n": None}, b"\xff\x00"], priority=3)
+        work.queue(name).put("urgent", priority=-2, ttl=3600)
     jobs = store.map("jobs")
     for text in HOSTILE:
         jobs[text] = {"text": text}
@@ -87,6 +93,10 @@ def write(store: Any) -> None:
     del jobs["deleted"]
     with jobs.transaction() as together:
         together["one"], together["two"] = 1, 2.5
+    assert work.queue("todo").take_many(2) == ["urgent", "first of todo"]
+    with work.transaction() as t:
+        t.queue("todo2").put(t.queue("todo").take())
+        del t.map("state")["b"]
     store.map("words").put_many({f"key-{number:04}": number for number in range(3000)})
     until(lambda: None if "soon" in jobs else True)
 
@@ -150,6 +160,13 @@ COMMANDS = [
     ("query", "SELECT count(*), sum(value::INT) FROM words WHERE starts_with(key, 'key-1')", "--json"),
     ("query", "SELECT a.key FROM jobs a JOIN jobs b ON a.key = b.value->>'text' ORDER BY 1", "--json"),
     ("query", "SELECT * FROM never"),
+    ("query", 'SELECT * FROM "work/queue/todo" ORDER BY priority, position', "--json"),
+    ("query", 'SELECT * FROM "work/queue/*" ORDER BY structure, priority, position', "--json"),
+    ("query", 'SELECT * FROM "work/queue/todo_history" ORDER BY priority, position, timestamp', "--json"),
+    ("query", 'SELECT * FROM "work/queue/*_history" ORDER BY structure, priority, position, timestamp', "--json"),
+    ("query", 'SELECT i.value FROM "work/queue" i, "work/map/state" s WHERE s.value = 1 AND i.priority < 0', "--json"),
+    ("query", 'SELECT * FROM "work/map/state_history" ORDER BY key, timestamp', "--json"),
+    ("query", 'DESCRIBE "work/queue/none"', "--json"),
     ("jobs", "--json"),
     ("jobs", "--failed", "--json"),
     ("jobs", "local-1795237371242", "--json"),
@@ -183,6 +200,9 @@ AT = [
     ("scan", "jobs", "--from", "c", "--to", "p", "--reverse", "--limit", "3", "--json"),
     ("export", "jobs"),
     ("query", "SELECT key, value, timestamp, expires FROM jobs ORDER BY key_class, key", "--json"),
+    ("query", 'SELECT * FROM "work/queue/*" ORDER BY structure, priority, position', "--json"),
+    ("query", 'SELECT * FROM "work/queue/todo_history" ORDER BY priority, position', "--json"),
+    ("query", 'SELECT * FROM "work/map/state" ORDER BY key', "--json"),
     ("jobs", "--json"),
 ]
 
@@ -208,7 +228,7 @@ def test_a_mistyped_business_is_an_error_everywhere_and_makes_no_map(
     for kind in LOCATIONS:
         assert ask(written, kind, command).code == 2, kind
     ran = ask(written, "cluster", command)
-    assert "the cluster test has no map 'jobz' (there are: jobs, spark, words)" in ran.err
+    assert "the cluster test has no map 'jobz' (there are: jobs, spark, words, work)" in ran.err
 
 
 def test_what_is_written_through_the_cluster_is_exported_and_imported(written: Written, tmp_path: Path) -> None:

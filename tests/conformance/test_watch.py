@@ -13,6 +13,7 @@ from kvwal.client.store import ClusterMap
 from kvwal.entry import DataEntry
 from kvwal.errors import ConfigError, StoreClosed, WrongType
 from kvwal.structures.map.map import Map
+from kvwal.structures.queue.positions import position_of
 from kvwal.structures.watch import Watch
 
 LONG_AGO = datetime(2020, 1, 1)
@@ -201,6 +202,14 @@ def test_a_queue_and_a_named_map_give_their_own_changes(store: Any) -> None:
     assert [[entry.deleted for entry in entries] for entries in of_items] == [[True, False]] * 2
     assert set(changes) == {entry for entries in of_items for entry in entries}
     assert [entry.value for entry in changes if not entry.deleted] in ([b"a", b"b"], [b"b", b"a"])
+    told = store.sql('SELECT timestamp, deleted, position FROM "watch-of-structures/queue/todo_history"').to_pylist()
+    assert {(row["timestamp"], row["deleted"], row["position"]) for row in told} == {
+        (entry.timestamp, entry.deleted, position_of(entry.key)) for entry in changes
+    }
+    [left] = store.sql(
+        'SELECT structure, value FROM "watch-of-structures/queue/*" ORDER BY position DESC LIMIT 1'
+    ).to_pylist()
+    assert left == {"structure": "queue/other", "value": '"b"'}
     assert [seen(next(of_map)) for _ in range(2)] == [("key", [1]), ("key", None)]
     assert q.watch(after=watch.position).poll() == named.watch(after=of_map.position).poll() == []
     assert q.watch(after=LONG_AGO).poll() == changes

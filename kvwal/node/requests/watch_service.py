@@ -119,8 +119,8 @@ class WatchService:
         asked: dict[Peer, RowsQuestion] = {}
         for peer in living:
             position, end = at.positions.get(peer.name, 0), ends[peer.name]
-            if end.last is not None and end.has_news(position):
-                asked[peer] = _rows_question(business, position, end.last, limit, at, peer.name)
+            if end.last is not None and (last := _last_of(at, peer.name, end.last)) > position:
+                asked[peer] = _rows_question(business, position, last, limit, at, peer.name)
         told = await self._peers.watch(asked, LogRows, self._within)
         return [
             LogPart([Change(node, sequence, _stored(entry)) for sequence, entry in page.rows], page.more)
@@ -132,7 +132,8 @@ class WatchService:
     ) -> list[LogPart]:
         """The rows that the archive has of nodes that are no members."""
         parts = []
-        for node, last in archived.items():
+        for node, archived_last in archived.items():
+            last = _last_of(at, node, archived_last)
             position, place = at.positions.get(node, 0), self._engine.place(business, node)
             if last > position:
                 compacted = _compacted_after(at, node)
@@ -188,6 +189,11 @@ class WatchService:
         for node, end in sorted(ends.items()):
             if end.last is not None and positions.get(node, 0) > end.last:
                 raise not_in_log(self._engine.place(business, node), positions[node], end.last)
+
+
+def _last_of(at: WatchRead, node: str, last: int) -> int:
+    """The last sequence of a log that a reader asks for, of a log that ends with `last`."""
+    return last if at.until is None else min(last, at.until.get(node, 0))
 
 
 def _rows_question(business: str, position: int, last: int, limit: int, at: WatchRead, node: str) -> RowsQuestion:

@@ -10,11 +10,13 @@ from typing import Any, cast
 import pytest
 
 from kvwal.aio import open as open_aio
+from kvwal.client.history.all_changes import all_changes
+from kvwal.client.member_tasks import MapChanges
 from kvwal.cluster import requests as questions
-from kvwal.cluster.requests import NOW, Page, StructureQuestion
+from kvwal.cluster.requests import NOW, Page, StructureQuestion, WatchStarted
 from kvwal.codecs import registry
 from kvwal.entry import DataEntry, Entry
-from kvwal.errors import BeforeHistory
+from kvwal.errors import BeforeHistory, ClusterUnreachable
 from kvwal.log.reader import entry_decoder
 from kvwal.node.requests import history_service
 from kvwal.node.requests.history_service import HistoryService
@@ -22,7 +24,9 @@ from kvwal.node.requests.peers import Peers
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.structures.map.state import to_state
 from kvwal.structures.queue.queue import items_of
-from kvwal.structures.watch import Watch, parse_position
+from kvwal.structures.watch import Change, Positions, Start, Watch, parse_position
+from kvwal_archive.layout import Place
+from kvwal_archive.maintenance import compaction
 from tests.support.cluster.members import NAMES, Members, run
 from tests.support.queue.blocks import rolled_back_here
 
@@ -169,3 +173,64 @@ def test_a_member_without_an_archive_answers_from_its_own_log(tmp_path: Path) ->
         workers.close()
 
     asyncio.run(work())
+
+
+def test_all_changes_are_read_once_while_others_write_and_after_a_compaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the log of node-3, which is no member any more, only the archive is left, and compaction has removed a part."""
+
+    async def work(members: Members) -> None:
+        await fill(members)
+        for name in NAMES:
+            await members.stores[name].archive()
+        place, now_ms = Place("default", "local", "work", "node-3"), members.clock.ms + 1000
+        compaction.rewrite(members.objects(), place, now_ms=now_ms, history_ms=0, force=True)
+        members.living = ["node-1", "node-2"]
+        pages = Writing(members)
+        found = await asyncio.to_thread(all_changes, pages, "work", 0.0)
+        assert (await asyncio.to_thread(pages.begin_with_all)).compacted["node-3"] > 0
+        values = [value for _, value in seen([change.entry for change in found])]
+        assert sorted(value for value in values if value is not None) == list(range(6))
+        assert values[-1] is None
+        assert len({(change.node, change.sequence) for change in found}) == 7
+
+    run(partial(Members, tmp_path, monkeypatch), work)
+
+
+class Writing:
+    """The changes of a queue. Before each page, another queue and the same one get a further item."""
+
+    def __init__(self, members: Members) -> None:
+        self._changes = members.changes(name="work", structure="queue/todo")
+        business = members.stores["node-2"].business("work")
+        self._queues = [business.queue(name) for name in ("todo", "other")]
+        self._loop = asyncio.get_running_loop()
+        self.begin = self._changes.begin
+        self.begin_with_all = self._changes.begin_with_all
+
+    def page(self, at: WatchStarted, until: Positions | None = None) -> tuple[list[Change], Positions]:
+        for queue in self._queues:
+            asyncio.run_coroutine_threadsafe(queue.put("late"), self._loop).result()
+        return self._changes.page(at, until)
+
+
+def test_changes_that_a_member_has_taken_along_are_an_error_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(members: Members) -> None:
+        await fill(members)
+        changes = members.changes(name="work", structure="queue/todo")
+
+        def leave(start: Start) -> WatchStarted:
+            begun = MapChanges.begin(changes, start)
+            members.living = ["node-1", "node-2"]
+            return begun
+
+        monkeypatch.setattr(changes, "begin", leave)
+        with pytest.raises(
+            ClusterUnreachable, match=r"work: node-3 has not given its changes up to sequence \d+ within 0 s"
+        ):
+            await asyncio.to_thread(all_changes, changes, "work", 0.0)
+
+    run(partial(Members, tmp_path, monkeypatch), work)
