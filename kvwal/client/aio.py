@@ -7,8 +7,9 @@ to the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
+from datetime import date
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -26,7 +27,8 @@ from kvwal.client.queues.blocks import Renewals
 from kvwal.client.queues.structures import ClusterStructures
 from kvwal.client.store import make_structures
 from kvwal.entry import DataEntry, Entry
-from kvwal.errors import CodecError, StoreClosed, WrongLoop
+from kvwal.errors import StoreClosed, WrongLoop
+from kvwal.hlc import to_timestamp
 from kvwal.log.submission import Submission
 from kvwal.ports.boundary import call_on, logged, when_done
 from kvwal.ports.tasks import ThreadWorkers
@@ -34,7 +36,9 @@ from kvwal.store.aio.map import Map
 from kvwal.structures.business import Business
 from kvwal.structures.handle import Handle
 from kvwal.structures.map.changes import EntryBuilder
+from kvwal.structures.map.named import StructureCodecs, map_structure
 from kvwal.structures.map.reads import MapReads
+from kvwal.structures.watch import AsyncWatch, Feed, of_structure, parse_start
 
 T = TypeVar("T")
 
@@ -78,11 +82,10 @@ class ClusterMap(Map):
 
     async def _find(self, key: Any) -> Entry | None:
         await self._reading()
-        business = self._ready()
-        try:
-            data, key_class = business.codecs.encode_key(key)
-        except CodecError:
+        identity = self._opened_reads().identity(key)
+        if identity is None:
             return None
+        business, (key_class, data) = self._ready(), identity
         value = await self._answer(business, partial(business.proxy.get, to_data(data, key_class)))
         return None if value is None else make_entry(data, key_class, value)
 
@@ -117,7 +120,10 @@ class ClusterMap(Map):
 
     async def _open(self) -> EntryBuilder:
         link = self._cluster.link
-        self._business = business = await self._on_thread(partial(_Business, link, self._name, self._loop))
+        return self._opened_with(await self._on_thread(partial(_Business, link, self._name, self._loop)))
+
+    def _opened_with(self, business: _Business) -> EntryBuilder:
+        self._business = business
         self._reads = MapReads(business.state, business.codecs)
         self._changes = EntryBuilder(business)
         return self._changes
@@ -134,6 +140,49 @@ class ClusterMap(Map):
                 hint="Use it on the loop that connected, or connect on this one.",
             )
         return self._loop
+
+
+class ClusterNamedMap(ClusterMap):
+    """A map of a business of a cluster that has a name of its own, for the tasks of one event loop."""
+
+    def __init__(self, store: ClusterStore, business: str, name: str) -> None:
+        """Raises `InvalidName`."""
+        super().__init__(store, business)
+        self._map_name = name
+        self._structure = map_structure(name)
+
+    def __repr__(self) -> str:
+        """The names of business and map."""
+        return f"<Map '{self._name}/{self._structure}'>"
+
+    async def at(self, moment: int | date) -> Mapping[Any, Any]:
+        """See `Map.at`."""
+        timestamp = to_timestamp(moment)
+        codecs, business = (await self._reading())._codecs, self._ready()
+        return MapReads(await self._on_thread(lambda: business.as_of(timestamp, self._structure)), codecs)
+
+    def watch(self, after: int | date | str | None = None) -> AsyncWatch:
+        """See `Map.watch`."""
+        start = parse_start(after)
+
+        async def begin() -> Feed:
+            await self._reading()
+            business = self._ready()
+            return await self._on_thread(lambda: business.feed(start, self._structure))
+
+        return AsyncWatch(begin, self._on_thread, of_structure(self._structure))
+
+    async def _open(self) -> EntryBuilder:
+        structures = await self._cluster.structures(self._name)
+        await self._on_thread(lambda: structures.map(self._map_name))  # the members know of it from now on
+        return await super()._open()
+
+    def _opened_with(self, business: _Business) -> EntryBuilder:
+        codecs = StructureCodecs(business.codecs, self._structure)
+        self._business = business
+        self._reads = MapReads(business.state.of(self._structure), codecs)
+        self._changes = EntryBuilder(business, codecs)
+        return self._changes
 
 
 class _Business(ClusterBusiness):
@@ -213,8 +262,11 @@ class ClusterStore(Handle):
         return self.business(name).queue()
 
     def business(self, name: str) -> BusinessOfCluster:
-        """The business `name`, with its own map and its queues, which commit together."""
-        return BusinessOfCluster(self, name, partial(self.map, name))
+        """The business `name`, with its maps and queues, which commit together."""
+        return BusinessOfCluster(self, name, partial(self._map_of, name))
+
+    def _map_of(self, business: str, name: str) -> ClusterMap:
+        return ClusterNamedMap(self, business, name) if name else self.map(business)
 
     async def on_thread(self, call: Callable[[], T]) -> T:
         """The result of a call that blocks. If the task is cancelled, the call ends first. Raises `WrongLoop`, `StoreClosed`."""

@@ -11,7 +11,7 @@ import pytest
 
 from kvwal.client.store import ClusterMap
 from kvwal.entry import DataEntry
-from kvwal.errors import ConfigError, StoreClosed, WrongType
+from kvwal.errors import ConfigError, InvalidName, StoreClosed, WrongType
 from kvwal.structures.map.map import Map
 from kvwal.structures.queue.positions import position_of
 from kvwal.structures.watch import Watch
@@ -233,5 +233,37 @@ def test_tasks_watch_a_queue_and_see_its_past(opening: Any) -> None:
             for call in (lambda: q.at(1_767_225_600), lambda: anext(q.watch(after="soon"))):
                 with pytest.raises(ConfigError):
                     await call()
+
+    asyncio.run(main())
+
+
+def test_tasks_use_a_named_map_its_past_and_its_changes(opening: Any) -> None:
+    async def main() -> None:
+        async with opening() as store:
+            business = store.business("watched-map")
+            named, own, other = business.map("state"), business.map(), business.map("other")
+            watch = named.watch(after=LONG_AGO)
+            before = await named.put("key", [1])
+            await own.put("key", ["own"])
+            await other.put("key", ["other"])
+            assert [await each.get("key") for each in (named, own, other)] == [[1], ["own"], ["other"]]
+            assert await named.put_if_absent("key", [2]) is False
+            assert await named.replace("key", [1], [2]) is True
+            async with named.transaction() as t:
+                t["key-2"] = [3]
+            assert [pair async for pair in named.scan()] == [("key", [2]), ("key-2", [3])]
+            await named.delete("key-2")
+            assert [await named.count(), await named.contains("key-2"), await own.count()] == [1, False, 1]
+            assert dict(await named.at(before)) == {"key": [1]}
+            found = by_key([seen(await anext(watch)) for _ in range(4)])
+            assert found == {"key": [[1], [2]], "key-2": [[3], None]}
+            assert [entry.deleted for entry in await named.history("key-2")] == [True, False]
+            waiting = asyncio.ensure_future(anext(named.watch(after=watch.position)))
+            await named.put("key", [4], ttl=3600)
+            assert seen(await waiting) == ("key", [4])
+            assert 0 < (await named.ttl("key") or 0) <= 3600
+            for name in ("_other", "a/b"):
+                with pytest.raises(InvalidName):
+                    business.map(name)
 
     asyncio.run(main())

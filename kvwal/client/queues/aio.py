@@ -15,7 +15,6 @@ from kvwal.client.queues.aio_waiting import Client, awaited, put_when_room
 from kvwal.client.queues.queue import ClusterQueue as SyncQueue
 from kvwal.cluster.queues.requests import Item
 from kvwal.entry import DataEntry
-from kvwal.errors import ConfigError
 from kvwal.store.aio.map import Map
 from kvwal.structures.handle import Handle
 from kvwal.structures.queue.changes import checked_number
@@ -189,12 +188,13 @@ class ClusterQueue(Handle, AsyncIterator[Any]):
 
 
 class ClusterBusiness(Handle):
-    """A business of a cluster for tasks: its own map, its queues, and transactions over all of its maps and queues."""
+    """A business of a cluster for tasks: its maps, its queues, and transactions over all of them."""
 
-    def __init__(self, client: Client, name: str, own_map: Callable[[], Map]) -> None:
+    def __init__(self, client: Client, name: str, map_of: Callable[[str], Map]) -> None:
+        """`map_of` makes a map of the business; its own one without a name."""
         self._client = client
         self._name = name
-        self._own_map = own_map
+        self._map_of = map_of
 
     def __repr__(self) -> str:
         return f"<Business {self._name!r}>"
@@ -205,13 +205,8 @@ class ClusterBusiness(Handle):
         return self._name
 
     def map(self, name: str = "") -> Map:
-        """The business's own map. `ConfigError` for a map with a name of its own: tasks have these in transactions."""
-        if name:
-            raise ConfigError(
-                f"{self._name}/{name}: tasks use a named map of a cluster in transactions of its business so far.",
-                hint="Use it in a transaction, or in `kvwal.connect`.",
-            )
-        return self._own_map()
+        """The map `name` of the business; its own map, that of `ClusterStore.map`, without a name. Raises `InvalidName`."""
+        return self._map_of(name)
 
     def queue(self, name: str = "") -> ClusterQueue:
         """The queue `name` of the business; its own, that of `ClusterStore.queue`, without a name. Raises `InvalidName`."""
