@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date
-from typing import Any, NoReturn
+from typing import Any
 
 from msgspec import UNSET
 
@@ -29,7 +29,7 @@ from kvwal.cluster.queues.requests import (
     Take,
 )
 from kvwal.entry import DataEntry, Entry
-from kvwal.errors import ConfigError, InvalidName
+from kvwal.errors import InvalidName
 from kvwal.hlc import to_timestamp
 from kvwal.structures.handle import Handle
 from kvwal.structures.queue.changes import MOST_TAKEN, checked_number

@@ -145,8 +145,7 @@ class HistoryService:
 
         def read() -> Sequence[Entry | DataEntry]:
             batches = map_rows(objects, where, skew, tails=tails, at=at, ranges=ranges, structure=one)
-            entries = chain.from_iterable(map(entries_of, batches))
-            return _page((entry for entry in entries if is_part_of(entry.key_class, wanted)), page)
+            return _page(chain.from_iterable(map(entries_of, batches)), page)
 
         return listed_again(read)
 
