@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kvwal.client.cluster_business import ClusterBusiness
+    from kvwal.client.queues.structures import ClusterStructures
     from kvwal.client.store import ClusterMap, ClusterStore
 
 _MOST_KEYS = 32
@@ -49,6 +50,10 @@ class ClusterMaps:
     def map(self, name: str, /) -> ClusterMap:
         """See `LocationWriter.map`."""
         return self._store.map(to_map(name))
+
+    def business(self, name: str, /) -> ClusterStructures:
+        """The maps and queues of a business. A business that does not exist begins with its first entry."""
+        return self._store.business(to_map(name))
 
     def businesses(self) -> list[str]:
         """See `LocationReader.businesses`."""

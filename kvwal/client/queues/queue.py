@@ -173,6 +173,10 @@ class ClusterQueue(Handle):
             place = priority_of(item.key), position
             yield QueuedItem(*place, self._value(item), position, item.expires, item.deliveries)
 
+    def stored_items(self, page: int = BROWSE_ITEMS) -> Iterator[Item]:
+        """As `items`, as they are stored, also those whose codec is not registered here. A request asks for `page` of them."""
+        return self._browsed(page)
+
     def __len__(self) -> int:
         return self._counted()[0]
 
@@ -279,7 +283,11 @@ class ClusterQueue(Handle):
 
     def awaited(self, take: Callable[[], list[Item]], timeout: float | None) -> list[Any]:
         """The values of what `take` gives, once that is something: see `kvwal.client.queues.waiting.awaited`."""
-        return self.decoded(awaited(self._calls, self.structure, take, timeout))
+        return self.decoded(self.awaited_items(take, timeout))
+
+    def awaited_items(self, take: Callable[[], list[Item]], timeout: float | None) -> list[Item]:
+        """As `awaited`, the items as they are stored."""
+        return awaited(self._calls, self.structure, take, timeout)
 
     def decoded(self, items: Iterable[Item]) -> list[Any]:
         """The values of items."""

@@ -8,9 +8,10 @@ from kvwal.client.queues.calls import QueueCalls
 from kvwal.client.queues.named_map import ClusterNamedMap
 from kvwal.client.queues.queue import ClusterQueue
 from kvwal.client.queues.transaction import ClusterBlock, ClusterQueueInTransaction
-from kvwal.cluster.queues.requests import Queues
+from kvwal.cluster.queues.requests import OWNER_CLASS, OWNER_KEY, Queues
 from kvwal.structures.handle import Handle
 from kvwal.structures.map.map import Map, MapOfTransaction
+from kvwal.structures.queue.positions import queue_named
 
 
 class ClusterStructures(Handle):
@@ -44,6 +45,15 @@ class ClusterStructures(Handle):
     def queue(self, name: str = "") -> ClusterQueue:
         """The queue `name` of the business; its own, that of `ClusterStore.queue`, without a name. Raises `InvalidName`."""
         return ClusterQueue(self.business, self._calls, self._renewals, name)
+
+    def queues(self) -> list[str]:
+        """The names of the queues that hold items: see `kvwal.structures.facade.Structures.queues`.
+
+        No member is asked about a business that never had a queue: the question would write an owner record to its log.
+        """
+        if self.business.state.lookup(OWNER_CLASS, OWNER_KEY) is None:
+            return []
+        return sorted(map(queue_named, self._calls.ask(Queues(self.business.name), writes=False)))
 
     def transaction(self) -> ClusterTransaction:
         """`with business.transaction() as t: t.map("state")["last"] = t.queue("todo").take()`: all of it, or nothing."""

@@ -41,6 +41,10 @@ class BlockQueue(Protocol):
         """The values of what `take` gives, once that is something."""
         ...
 
+    def awaited_items(self, take: Callable[[], list[Item]], timeout: float | None) -> list[Item]:
+        """As `awaited`, the items as they are stored."""
+        ...
+
     def is_there(self) -> bool:
         """Whether an item can be taken now."""
         ...
@@ -92,6 +96,12 @@ class ClusterQueueInTransaction(ClusterQueuePuts):
         self._block_changes.check_open()
         structure, number = self._target.structure, checked_number(most)
         return self._target.awaited(lambda: self._block.hold(structure, number, decodes=True), timeout)
+
+    def hold(self, most: int, timeout: float | None = 0) -> list[Item]:
+        """As `take_many`, the items as they are stored, also those whose codec is not registered here."""
+        self._block_changes.check_open()
+        structure, number = self._target.structure, checked_number(most)
+        return self._target.awaited_items(lambda: self._block.hold(structure, number, decodes=False), timeout)
 
 
 def commit_block(business: ClusterBusiness, block: QueueBlock, entries: list[Entry]) -> int:
