@@ -69,7 +69,7 @@ GROUPS = [
     CommandGroup(
         "queue",
         "Queues",
-        "The queues of a folder. A queue is named BUSINESS or BUSINESS/NAME.",
+        "The queues of a folder or a cluster. A queue is named BUSINESS or BUSINESS/NAME.",
         [
             "kvwal.cli.queue.reads:queue_list",
             "kvwal.cli.queue.changes:queue_put",

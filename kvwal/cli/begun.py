@@ -32,9 +32,12 @@ def begun_in_folder(
     return _is_new(what, f"{root}, {namespace}/{cluster}", there, business)
 
 
-def begun_in_cluster(cluster: str, business: str, there: Sequence[str]) -> str:
-    """A sentence on a business that begins in a cluster with these businesses; empty if it is one of them."""
-    return "" if business in there else _is_new(f"map {business}", f"the cluster {cluster}", there, business)
+def begun_in_cluster(cluster: str, business: str, there: Sequence[str], *, what: str | None = None) -> str:
+    """A sentence on a business that begins in a cluster with these businesses; empty if it is one of them.
+
+    `what` is as in `begun_in_folder`.
+    """
+    return "" if business in there else _is_new(what or f"map {business}", f"the cluster {cluster}", there, business)
 
 
 def _is_new(what: str, where: str, there: Sequence[str], name: str) -> str:

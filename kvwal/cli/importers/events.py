@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kvwal.cli import show
-from kvwal.cli.queue.selection import QueueName
+from kvwal.cli.queue.names import QueueName
 from kvwal.cli.transfer.puts import BATCH_BYTES, BATCH_ENTRIES, ImportStopped
 from kvwal.counted import counted
 from kvwal.errors import KvwalError, TooLarge

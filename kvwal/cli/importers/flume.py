@@ -11,7 +11,8 @@ from kvwal.cli.importers.events import put_events
 from kvwal.cli.importers.findings import Findings
 from kvwal.cli.importers.log_folder import LogFolder, check_apart, unlocked
 from kvwal.cli.options import AcceptClock, Json
-from kvwal.cli.queue.selection import QueueName, QueueStore, queue_name
+from kvwal.cli.queue.folder import QueueFolder
+from kvwal.cli.queue.names import QueueName, queue_name
 from kvwal.importers.flume.checkpoint import checkpoint_in
 from kvwal.importers.flume.folders import lock_files, log_paths
 from kvwal.importers.flume.records import check_meta
@@ -22,7 +23,7 @@ from kvwal.ports.disk import OS_DISK
 
 def import_flume(
     folder: LogFolder,
-    selection: QueueStore,
+    selection: QueueFolder,
     queue: Annotated[
         QueueName,
         typer.Option("--queue", metavar="QUEUE", help="The queue: BUSINESS, or BUSINESS/NAME.", parser=queue_name),

@@ -10,13 +10,13 @@ from kvwal.cli import show
 from kvwal.cli.commands.maps import Yes, confirmed
 from kvwal.cli.options import LEAST_DURATION, AcceptClock, Json, count_parser, duration_parser
 from kvwal.cli.queue.lines import put_lines
-from kvwal.cli.queue.selection import QueueArgument, QueueName, QueueStore, complete_queue, queue_name
+from kvwal.cli.queue.names import AnyQueue, QueueName, queue_name
+from kvwal.cli.queue.selection import QueueArgument, QueueStore, complete_queue
 from kvwal.cli.transfer.standard_input import STANDARD_INPUT, standard_input
 from kvwal.cli.transfer.values import parsed_value
 from kvwal.counted import counted
 from kvwal.errors import ConfigError, QueueFull, TooLarge
 from kvwal.structures.queue.positions import HIGHEST, LOWEST
-from kvwal.structures.queue.queue import Queue
 
 MOVED_AT_ONCE = 1_000
 """The most items of one transaction of a move."""
@@ -80,7 +80,7 @@ def queue_put(
             put = len(items)
     sentence = f"{queue}: {counted(put, 'item was put', 'items were put')}."
     show.answer({"queue": str(queue), "put": put}, sentence, json)
-    selection.logs().check_archived(store)
+    selection.check_archived(store)
 
 
 def queue_move(
@@ -125,16 +125,16 @@ def queue_move(
         )
     if source == target:
         raise ConfigError(f"{source} is moved to itself; nothing was moved.", hint="Name another queue.")
-    with selection.existing(source.business, accept_clock) as store:
+    with selection.existing(source, accept_clock) as store:
         moved = move_items(source.of(store), target.name, number)
     if not moved:
         raise selection.nothing_in(source)
     sentence = f"{counted(moved, 'item was', 'items were')} moved from {source} to {target}."
     show.answer({"from": str(source), "to": str(target), "moved": moved}, sentence, json)
-    selection.logs().check_archived(store)
+    selection.check_archived(store)
 
 
-def move_items(queue: Queue, to: str, most: int | None) -> int:
+def move_items(queue: AnyQueue, to: str, most: int | None) -> int:
     """Move up to `most` of the items that are there now, and return how many. A transaction has fewer if there is less room."""
     left = len(queue) if most is None else min(most, len(queue))
     moved, at_once = 0, MOVED_AT_ONCE
@@ -160,15 +160,15 @@ def queue_purge(
 ) -> None:
     """Delete all items of a queue, after asking on the terminal. Exit code 1 if the answer is no, and if there is none."""
     if not yes:
-        with selection.files() as files:
-            there = sum(1 for _ in files.read_business(queue.business).queue_items(queue.structure))
+        with selection.reader() as queues:
+            there = queues.count(queue)
         items = counted(there, "item")
         if there and not confirmed(f"{queue} has {items}", f"Delete {items} of {queue}?"):
             show.note(f"kvwal: {queue} was not purged.")
             raise typer.Exit(1)
-    with selection.existing(queue.business, accept_clock) as store:
+    with selection.existing(queue, accept_clock) as store:
         purged = queue.of(store).purge()
     if not purged:
         raise selection.nothing_in(queue)
     show.answer({"queue": str(queue), "purged": purged}, f"{queue}: {counted(purged, 'item')} deleted.", json)
-    selection.logs().check_archived(store)
+    selection.check_archived(store)

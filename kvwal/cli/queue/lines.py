@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from kvwal.cli import show
+from kvwal.cli.queue.names import AnyQueue
 from kvwal.cli.transfer.puts import BATCH_BYTES, BATCH_ENTRIES
 from kvwal.cli.transfer.standard_input import NAME
 from kvwal.cli.transfer.values import parsed_value
 from kvwal.counted import counted
 from kvwal.errors import CommitUnknown, ConfigError, Kind, KvwalError
-from kvwal.structures.queue.queue import Queue
 
 
 class PutStopped(KvwalError):
@@ -30,7 +30,7 @@ class Batch(NamedTuple):
     items: list[Any]
 
 
-def put_lines(queue: Queue, lines: Iterable[bytes], priority: int, ttl: float | None) -> int:
+def put_lines(queue: AnyQueue, lines: Iterable[bytes], priority: int, ttl: float | None) -> int:
     """Put an item for each line, and return how many they were. Blank lines are passed over.
 
     An error, and Ctrl-C, say how many items were put, and which line is the first that was not.

@@ -11,7 +11,8 @@ import typer
 
 from kvwal.cli import show
 from kvwal.cli.options import LEAST_DURATION, AcceptClock, Json, count_parser, duration_parser
-from kvwal.cli.queue.selection import QueueArgument, QueueName, QueueStore, queue_name
+from kvwal.cli.queue.names import QueueName, queue_name
+from kvwal.cli.queue.selection import QueueArgument, QueueStore
 from kvwal.cli.tables import print_table
 from kvwal.errors import ConfigError
 from kvwal.structures.queue.options import QueueOptions
@@ -104,12 +105,11 @@ def queue_options(
     if changes:
         with selection.beginning(queue, accept_clock) as store:
             options = queue.of(store).set_options(**changes)
-        selection.logs().check_archived(store)
+        selection.check_archived(store)
     else:
-        with selection.files() as files:
-            business = files.read_business(queue.business)
-            options = business.queue_options(queue.structure)
-            if not business.knows_queue(queue.structure):
+        with selection.reader() as queues:
+            options = queues.options(queue)
+            if not queues.knows(queue):
                 raise selection.nothing_in(queue)
     stored = fields_of(options, queue)
     if json:

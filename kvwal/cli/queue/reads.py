@@ -1,33 +1,28 @@
-"""The commands that only read queues: list, browse, stats. They work while another process holds the store."""
+"""The commands that only read queues: list, browse, stats. They work while another process holds the folder."""
 
 from __future__ import annotations
 
-from itertools import chain, groupby, islice
+from itertools import chain
 from typing import Annotated, Any
 
 import typer
 
 from kvwal.cli import show
+from kvwal.cli.commands.data import ABSENT
 from kvwal.cli.commands.stats import flattened
 from kvwal.cli.options import Json, complete_business, count_parser
 from kvwal.cli.queue.items import as_json, oldest_seconds, oldest_text
-from kvwal.cli.queue.selection import QueueArgument, QueueName, QueueStore, name_of
+from kvwal.cli.queue.names import QueueName
+from kvwal.cli.queue.reader import Listed, QueueReader
+from kvwal.cli.queue.selection import QueueArgument, QueueStore, note_nothing_in
 from kvwal.cli.show import Format
-from kvwal.cli.survey import lock_holder
 from kvwal.cli.tables import print_table
 from kvwal.cli.text import label
-from kvwal.errors import KvwalError
+from kvwal.errors import ClusterUnreachable, KvwalError
 from kvwal.hlc import to_text
-from kvwal.key_class import structure_of
-from kvwal.log.files.names import log_folder
-from kvwal.ports.clock import SYSTEM
-from kvwal.store.read_only import ReadOnlyBusiness
-from kvwal.store.sync import ReadOnlyStore
 from kvwal.structures.queue.deliveries import NOT_DELIVERED
-from kvwal.structures.queue.figures import QueueFigures, figures_of
+from kvwal.structures.queue.figures import figures_of
 from kvwal.structures.queue.positions import priority_of
-
-Listed = tuple[QueueName, QueueFigures]
 
 
 def queue_list(
@@ -45,13 +40,12 @@ def queue_list(
 ) -> None:
     """Print the queues that hold items, each with its number of items, the age of the oldest one, and the bytes of the values.
 
-    Items that another process has in flight count.
+    Items that another process has in flight count. In a cluster only those that can be taken do.
     """
-    logs = selection.logs()
-    names = [business] if business is not None else sorted({place.business for place in logs.logs()})
     refused: list[KvwalError] = []
-    with selection.files() as store:
-        listed = [each for name in names for each in _queues_of(store, name, refused)]
+    with selection.reader() as queues:
+        names = queues.businesses() if business is None else [business]
+        listed = [each for name in names for each in _queues_of(queues, name, refused)]
     if json:
         show.json_lines(
             {"business": queue.business, "queue": str(queue), "items": found.items,
@@ -67,11 +61,15 @@ def queue_list(
         raise refused[0]
 
 
-def _queues_of(store: ReadOnlyStore, business: str, refused: list[KvwalError]) -> list[Listed]:
-    """The queues of a business, sorted. What is wrong with its files goes to `refused`: it hides no other business."""
+def _queues_of(queues: QueueReader, business: str, refused: list[KvwalError]) -> list[Listed]:
+    """The queues of a business, sorted. What is wrong with the business goes to `refused`: it hides no other business.
+
+    Raises `ClusterUnreachable`, which is wrong with all of them.
+    """
     try:
-        groups = groupby(store.read_business(business).queue_items(), lambda item: structure_of(item.key_class))
-        return sorted((name_of(business, structure), figures_of(items)) for structure, items in groups)
+        return queues.listed(business)
+    except ClusterUnreachable:
+        raise
     except KvwalError as error:
         refused.append(error)
         return []
@@ -91,18 +89,18 @@ def queue_browse(
 ) -> None:
     """Print the items of a queue in the order of takes. They stay. Exit code 1 if there is none.
 
-    Items that another process has in flight are among them, and delayed ones.
+    Items that another process has in flight are among them, and delayed ones. In a cluster only those that can be taken are.
     """
     form = Format.json if json else format
-    with selection.files() as store:
-        business = store.read_business(queue.business)
-        items = islice(business.queue_items(queue.structure), number)
+    with selection.reader() as queues:
+        items = queues.items(queue, number)
         first = next(items, None)
         if first is None:
-            raise selection.nothing_in(queue)
+            note_nothing_in(queues, queue)
+            raise typer.Exit(ABSENT)
         found = chain([first], items)
         if form is Format.json:
-            known = business.queue_deliveries(queue.structure)
+            known = queues.deliveries(queue)
             show.json_lines(as_json(item, known.get(item.key, NOT_DELIVERED)) for item in found)
             return
         rows = ((priority_of(i.key), to_text(i.timestamp), label(i.value, i.value_class)) for i in found)
@@ -113,20 +111,20 @@ def queue_stats(selection: QueueStore, queue: QueueArgument, json: Json = False)
     """Print the figures of a queue: its items, those in flight and delayed, the age of the oldest one, the bytes, the items by
     priority; and, where options say so, its capacity, and the number of items in its queue of dead letters.
 
-    Only the process that holds the store knows what is in flight. For others such items are in the queue.
+    Only the process that holds a folder knows what is in flight. For others such items are in the queue. In a cluster the items
+    are those that can be taken.
     """
-    with selection.files() as store:
-        business = store.read_business(queue.business)
-        found = figures_of(business.queue_items(queue.structure))
-        delayed = _delayed(business, queue.structure)
-        options = business.queue_options(queue.structure)
+    with selection.reader() as queues:
+        found, numbers, options = figures_of(queues.items(queue)), queues.numbers(queue), queues.options(queue)
         dead = None if options.dead_letters is None else QueueName(queue.business, options.dead_letters)
-        dead_letters = 0 if dead is None else sum(1 for _ in business.queue_items(dead.structure))
+        dead_letters = 0 if dead is None else queues.count(dead)
+        if not found.items:
+            note_nothing_in(queues, queue)
     figures: dict[str, Any] = {
         "queue": str(queue),
         "items": found.items,
-        "in_flight": _in_flight(selection, queue.business),
-        "delayed": delayed,
+        "in_flight": numbers.in_flight,
+        "delayed": numbers.delayed,
         "oldest_seconds": oldest_seconds(found),
         "bytes": found.size,
         "by_priority": {str(priority): items for priority, items in found.by_priority.items()},
@@ -141,19 +139,3 @@ def queue_stats(selection: QueueStore, queue: QueueArgument, json: Json = False)
         show.json_line(figures)
     else:
         print_table(["", ""], flattened(figures))
-    if not found.items:
-        selection.note_nothing_in(queue)
-
-
-def _delayed(business: ReadOnlyBusiness, structure: str) -> int:
-    """The number of items that are not due yet."""
-    now_ms = SYSTEM.wall_ms()
-    due = {key for key, known in business.queue_deliveries(structure).items() if known.due > now_ms}
-    return sum(1 for item in business.queue_items(structure) if item.key in due) if due else 0
-
-
-def _in_flight(selection: QueueStore, business: str) -> int | None:
-    """The number of items in flight: none if no process holds the store, else not known here."""
-    logs = selection.logs()
-    held = any(lock_holder(log_folder(logs.root, place)) for place in logs.places(business))
-    return None if held else 0

@@ -1,82 +1,53 @@
-"""The arguments ROOT and QUEUE, and the store that holds the queue."""
+"""The arguments LOCATION and QUEUE, and the store that holds the queue: a folder or a cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
 import kvwal
 from kvwal.cli import show
-from kvwal.cli.begun import begun_in_folder
+from kvwal.cli.begun import begun_in_cluster
 from kvwal.cli.commands.data import ABSENT
-from kvwal.cli.options import Archive, Cluster, LogSelection, Namespace, Node, complete_business
+from kvwal.cli.options import Archive, Cluster, Namespace, Node, complete_business
+from kvwal.cli.queue.cluster import ClusterReader
+from kvwal.cli.queue.folder import QueueFolder
+from kvwal.cli.queue.names import QueueName, names_of, queue_name
+from kvwal.cli.queue.reader import QueueReader
 from kvwal.errors import ConfigError, KvwalError
-from kvwal.key_class import structure_of
-from kvwal.location.parse import ClusterLocation, FolderLocation, parse_location
-from kvwal.log.files.names import find_places, some
+from kvwal.location.cluster import ClusterMaps
+from kvwal.location.opening import Names, open_writer
+from kvwal.location.parse import ArchiveLocation, ClusterLocation, parse_location
+from kvwal.log.files.names import some
 from kvwal.ports.disk import OS_DISK
-from kvwal.store.sync import ReadOnlyStore
-from kvwal.structures.queue.positions import queue_structure
-from kvwal.structures.queue.queue import Queue
-from kvwal_archive.layout import check_name
+from kvwal.store.options import archive_argument
 from kvwal_archive.objects import without_credentials
 
-
-class QueueName(NamedTuple):
-    """A queue as it is typed: `BUSINESS`, the business's own queue, or `BUSINESS/NAME`."""
-
-    business: str
-    name: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.business}/{self.name}" if self.name else self.business
-
-    @property
-    def structure(self) -> str:
-        """The structure of the queue in the log of its business."""
-        return queue_structure(self.name)
-
-    def of(self, store: kvwal.Store) -> Queue:
-        """The queue in an open store."""
-        return store.business(self.business).queue(self.name)
-
-
-def queue_name(typed: str | QueueName) -> QueueName:
-    """The queue that was typed. Raises `InvalidName`."""
-    if isinstance(typed, QueueName):
-        return typed
-    business, slash, name = typed.partition("/")
-    return QueueName(check_name("business", business), check_name("queue", name) if slash else "")
-
-
-def name_of(business: str, structure: str) -> QueueName:
-    """The queue of a structure of a business."""
-    return QueueName(business, structure.partition("/")[2])
-
-
-def names_of(business: str, structures: Iterable[str]) -> list[str]:
-    """The queues of these structures as they are typed, sorted."""
-    return [str(name) for name in sorted(name_of(business, structure) for structure in structures)]
+QueueLocation = Annotated[
+    str,
+    typer.Argument(
+        metavar="LOCATION", help="The store: a folder, or a cluster as kvwal://host:port.", show_default=False
+    ),
+]
 
 
 def complete_queue(context: typer.Context, incomplete: str) -> list[str]:
-    """Completion of QUEUE for the shell: the businesses, and behind a slash the queues of one business."""
+    """Completion of QUEUE for the shell: the businesses, and behind a slash the queues of one business. Of a folder only."""
     business, slash, _ = incomplete.partition("/")
     if not slash:
         return complete_business(context, incomplete)
     try:
-        with QueueStore(context.params.get("location") or "").files() as store:
+        with QueueFolder(context.params.get("location") or "").files() as store:
             names = names_of(business, store.read_business(business).queues())
     except KvwalError:
         return []
     return [name for name in names if name.startswith(incomplete)]
 
 
-QueueRoot = Annotated[str, typer.Argument(metavar="ROOT", help="The folder of the store.", show_default=False)]
 QueueArgument = Annotated[
     QueueName,
     typer.Argument(
@@ -91,74 +62,107 @@ QueueArgument = Annotated[
 
 @dataclass(frozen=True)
 class QueueStore:
-    """Bundle: the folder of a store, and the names that select a part of it."""
+    """Bundle: the location of a store, and the names that select a part of it."""
 
-    location: QueueRoot
+    location: QueueLocation
     namespace: Namespace = "default"
     cluster: Cluster = "local"
     node: Node = None
     archive: Archive = None
 
-    def logs(self) -> LogSelection:
-        """The logs of the folder. Raises `ConfigError` for a cluster and for an archive."""
+    def folder(self) -> QueueFolder | None:
+        """The folder; None for a cluster. Raises `ConfigError` for an archive."""
         location = parse_location(OS_DISK, self.location)
-        if not isinstance(location, FolderLocation):
-            is_cluster = isinstance(location, ClusterLocation)
-            what = "a cluster" if is_cluster else "an archive"
+        if isinstance(location, ArchiveLocation):
             raise ConfigError(
-                f"{without_credentials(self.location)} is {what}, and the command line has queues of folders only.",
-                hint="Use the queue of kvwal.connect in Python." if is_cluster else "Name the folder of the store.",
+                f"{without_credentials(self.location)} is an archive, and `kvwal queue` works on folders and clusters.",
+                hint="Name the folder or the cluster that archives there. Its queues are tables of `kvwal query`.",
             )
-        return LogSelection(location.root, self.namespace, self.cluster, self.node, self.archive)
+        if isinstance(location, ClusterLocation):
+            return None
+        return QueueFolder(self.location, self.namespace, self.cluster, self.node, self.archive)
 
     @contextmanager
-    def files(self) -> Iterator[ReadOnlyStore]:
-        """Open the store for reading its files, also while another process holds it."""
-        with self.logs().open(read_only=True) as store:
-            assert isinstance(store, ReadOnlyStore)
+    def members(self) -> Iterator[ClusterMaps]:
+        """Connect to the cluster."""
+        names = Names(self.namespace, self.cluster, self.node, archive_argument(self.archive))
+        with open_writer(parse_location(OS_DISK, self.location), names) as store:
+            assert isinstance(store, ClusterMaps)
             yield store
 
     @contextmanager
-    def existing(self, business: str, accept_clock: bool) -> Iterator[kvwal.Store]:
-        """Open the store for changes of a business. Raises `ConfigError` unless the business is there."""
-        folder = self.logs()
-        folder.logs(business)
-        with folder.open(accept_clock=accept_clock) as store:
-            yield store
+    def reader(self) -> Iterator[QueueReader]:
+        """Open the store for reading."""
+        folder = self.folder()
+        if folder is not None:
+            with folder.reader() as queues:
+                yield queues
+        else:
+            with self.members() as store:
+                yield ClusterReader(store)
 
     @contextmanager
-    def beginning(self, queue: QueueName, accept_clock: bool) -> Iterator[kvwal.Store]:
-        """Open the store for puts. A note on standard error says at the end that the queue is new, if it is."""
-        folder = self.logs()
-        begun = self._begun(folder, queue)
-        with folder.open(accept_clock=accept_clock) as store:
-            yield store
+    def existing(self, queue: QueueName, accept_clock: bool) -> Iterator[kvwal.Store | ClusterMaps]:
+        """Open the store for changes of a queue. Raises `ConfigError` unless its business is there.
+
+        In a cluster, a queue without items ends the command: see `nothing_in`.
+        """
+        folder = self.folder()
+        if folder is not None:
+            with folder.existing(queue.business, accept_clock) as store:
+                yield store
+            return
+        with self.members() as members:
+            self.check_has_items(members, queue)
+            yield members
+
+    @contextmanager
+    def beginning(self, queue: QueueName, accept_clock: bool) -> Iterator[kvwal.Store | ClusterMaps]:
+        """Open the store for puts. A note on standard error says at the end that the queue is new, if it is.
+
+        In a cluster it says so of the business: its members do not know whether an empty queue ever held an item.
+        """
+        folder = self.folder()
+        if folder is not None:
+            with folder.beginning(queue, accept_clock) as store:
+                yield store
+            return
+        with self.members() as members:
+            begun = begun_in_cluster(self.cluster, queue.business, members.businesses(), what=f"queue {queue}")
+            yield members
         if begun:
             show.note(f"kvwal: {begun}")
 
-    def note_nothing_in(self, queue: QueueName) -> None:
-        """Say on standard error that the queue has no item, and which queues of its business have some."""
-        with self.files() as store:
-            items = store.read_business(queue.business).queue_items()
-            names = names_of(queue.business, {structure_of(item.key_class) for item in items})
-        show.note(f"kvwal: {queue} has no item (queues with items in {queue.business}: {some(names, str(queue))}).")
+    def check_has_items(self, members: ClusterMaps, queue: QueueName) -> None:
+        """End the command if the queue has no item in the cluster: see `nothing_in`. Raises `ConfigError` as `existing`."""
+        queues = ClusterReader(members)
+        if str(queue) not in queues.names(queue.business):
+            note_nothing_in(queues, queue)
+            raise typer.Exit(ABSENT)
+
+    def check_archived(self, store: kvwal.Store | ClusterMaps) -> None:
+        """See `LogSelection.check_archived`. The nodes of a cluster archive by themselves."""
+        folder = self.folder()
+        if folder is not None and isinstance(store, kvwal.Store):
+            folder.logs().check_archived(store)
 
     def nothing_in(self, queue: QueueName) -> typer.Exit:
-        """As `note_nothing_in`. Returns the exit of the command."""
-        self.note_nothing_in(queue)
+        """Open the store for `note_nothing_in`. Returns the exit of the command."""
+        with self.reader() as queues:
+            note_nothing_in(queues, queue)
         return typer.Exit(ABSENT)
 
-    def _begun(self, folder: LogSelection, queue: QueueName) -> str:
-        """A sentence on what the first put of this queue begins; empty if the log knows the queue."""
-        place = (folder.root, folder.namespace, folder.cluster, queue.business)
-        if begun := begun_in_folder(OS_DISK, *place, what=f"queue {queue}"):
-            return begun
-        if not find_places(OS_DISK, *place, closed=set()):
-            return ""
-        with self.files() as store:
-            business = store.read_business(queue.business)
-            if business.knows_queue(queue.structure):
-                return ""
-            known = business.queues()
-        there = some(names_of(queue.business, known), str(queue))
-        return f"the queue {queue} is new in {queue.business} (there are: {there})."
+
+def note_nothing_in(queues: QueueReader, queue: QueueName) -> None:
+    """Say on standard error that the queue has no item, and which queues of its business have some.
+
+    If it has items that cannot be taken now, say how many are in flight and how many are delayed.
+    """
+    names = queues.names(queue.business)
+    if str(queue) not in names:
+        show.note(f"kvwal: {queue} has no item (queues with items in {queue.business}: {some(names, str(queue))}).")
+        return
+    numbers = queues.numbers(queue)
+    of_each = [(numbers.in_flight, "in flight"), (numbers.delayed, "delayed")]
+    told = " and ".join(f"{number:,} {what}" for number, what in of_each if number)
+    show.note(f"kvwal: {queue} has no item that can be taken now{f' ({told})' if told else ''}.")

@@ -1,4 +1,4 @@
-"""Logs of other products imported into a running cluster: maps go there, queues do not yet."""
+"""Logs of other products imported into a running cluster: maps go there, events of Flume into folders only."""
 
 from __future__ import annotations
 
@@ -35,4 +35,4 @@ def test_maps_are_imported_into_a_cluster_and_keys_that_are_gone_are_deleted(tmp
         assert records == nifi(GOLDEN / "nifi-minimal", Found())
         refused = run("import", "flume", GOLDEN / "flume", location, *NAMES)
     assert refused.code == 2
-    assert "is a cluster, and the command line has queues of folders only" in refused.err
+    assert "is a cluster, and this command needs the folder of a store." in refused.err

@@ -17,7 +17,7 @@ import pytest
 
 import kvwal
 from tests.support.archive import s3
-from tests.support.cluster.nodes import GLUE, JAR, running
+from tests.support.cluster.nodes import CLUSTER, GLUE, JAR, running
 from tests.support.mistakes.page import PYTHON, Row, rows
 from tests.support.mistakes.scene import TOKEN, scene, small_disks
 from tests.support.mistakes.typed import OTHER_USER, type_line
@@ -74,7 +74,10 @@ class Addresses(dict[str, str]):
                 )
             (self._folder / "token").write_text(TOKEN)
             config = f'token_file = "{self._folder / "token"}"\n'
-            return self._servers.enter_context(running(self._folder / "root", config=config)).address
+            node = self._servers.enter_context(running(self._folder / "root", config=config))
+            with kvwal.connect(node.address, cluster=CLUSTER, token=TOKEN) as store:
+                store.queue("mail").put("a letter")
+            return node.address
         if word == "BUCKET":
             return s3.bucket(s3.server())
         return self._servers.enter_context({"SILENT": silent, "CLOSING": closing}[word]())
