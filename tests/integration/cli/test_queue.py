@@ -88,7 +88,9 @@ def test_the_shell_completes_businesses_and_queues(root: Path) -> None:
         ("no/", []),
     ):
         assert complete_queue(Context({"location": str(root)}), begun) == names  # type: ignore[arg-type]
-    assert complete_queue(Context({"location": "s3://bucket"}), "mail/") == []  # type: ignore[arg-type]
+    for location in ("s3://bucket", "kvwal://127.0.0.1:1"):
+        for begun in ("m", "mail/"):
+            assert complete_queue(Context({"location": location}), begun) == []  # type: ignore[arg-type]
 
 
 def test_items_are_put_as_values_are(tmp_path: Path) -> None:

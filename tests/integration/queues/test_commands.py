@@ -162,6 +162,15 @@ def test_items_are_moved_and_purged(store: Any, run: Any) -> None:
     )
 
 
+def test_items_that_are_large_together_are_moved_in_several_transactions(store: Any, run: Any) -> None:
+    q, large = store.queue("large"), "x" * (1 << 20)
+    for number in range(7):
+        q.put(f"{number}{large}")
+    assert run("move", "large", "large/all") == Ran(0, "7 items were moved from large to large/all.\n", "")
+    assert [item[0] for item in content(store, "large", "all")] == [str(number) for number in range(7)]
+    assert (len(q), q.in_flight) == (0, 0)
+
+
 def test_what_is_not_there_is_told_and_nothing_is_written(store: Any, run: Any) -> None:
     store.queue("there").put(1)
     store.map("plain")["a"] = 1
@@ -236,7 +245,25 @@ def test_a_take_that_is_interrupted_while_it_prints_loses_no_item(
     if number is signal.SIGINT:
         assert (content(store, name), q.in_flight) == (given, 0)
     else:
-        assert (len(q), q.in_flight) == (0, 50)
+        assert sum(q._counted()[:2]) == 50, "in flight, or back already"
+
+
+@pytest.mark.long
+def test_a_take_that_stands_still_loses_its_items_to_another_taker(store: Any, typed: Any) -> None:
+    q, given = store.queue("still"), [f"{number}{LARGE}" for number in range(50)]
+    q.put_many(given)
+    with subprocess.Popen(
+        typed("take", "still", "-n", "50"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        until(lambda: writes(process.pid) or None)
+        process.send_signal(signal.SIGSTOP)
+        taken = q.take_many(50, timeout=600)
+        process.send_signal(signal.SIGCONT)
+        out, err = process.communicate()
+    assert taken == given
+    assert (process.returncode, len(out.splitlines())) == (2, 50)
+    assert b"the items of this block are back in their queues: it was silent for longer than its visibility" in err
+    assert (len(q), q.in_flight) == (0, 0)
 
 
 def test_a_take_waits_for_an_item_that_another_client_puts(store: Any, typed: Any, run: Any) -> None:
