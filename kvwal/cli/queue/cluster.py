@@ -29,6 +29,7 @@ class ClusterReader:
     def __init__(self, store: ClusterMaps) -> None:
         self._store = store
         self._known: dict[str, list[str]] = {}
+        self._deliveries: dict[bytes, Delivery] = {}
 
     def businesses(self) -> list[str]:
         """See `QueueReader.businesses`."""
@@ -50,7 +51,10 @@ class ClusterReader:
             return
         key_class = item_class(queue.structure)
         page = BROWSE_ITEMS if most is None else min(most, BROWSE_ITEMS)
+        self._deliveries.clear()
         for item in islice(found.stored_items(page), most):
+            if item.deliveries:
+                self._deliveries[item.key] = Delivery(item.deliveries)
             yield DataEntry(
                 item.key, key_class, item.value, item.value_class, False, position_of(item.key), item.expires
             )
@@ -65,8 +69,8 @@ class ClusterReader:
         return queue.name in self._queues(queue.business) or self.options(queue) != QueueOptions()
 
     def deliveries(self, queue: QueueName) -> Mapping[bytes, Delivery]:
-        """See `QueueReader.deliveries`. A member does not show them."""
-        return {}
+        """See `QueueReader.deliveries`. They come with the items: those that `items` has given so far."""
+        return self._deliveries
 
     def numbers(self, queue: QueueName) -> Numbers:
         """See `QueueReader.numbers`."""
@@ -76,7 +80,8 @@ class ClusterReader:
     def options(self, queue: QueueName) -> QueueOptions:
         """See `QueueReader.options`."""
         self._queues(queue.business)
-        return queue.of(self._store).options()
+        has_queues = self._store.business(queue.business).has_queues()
+        return queue.of(self._store).options() if has_queues else QueueOptions()
 
     def _queue(self, queue: QueueName) -> ClusterQueue | None:
         """The queue, if it holds items."""

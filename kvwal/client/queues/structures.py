@@ -51,9 +51,13 @@ class ClusterStructures(Handle):
 
         No member is asked about a business that never had a queue: the question would write an owner record to its log.
         """
-        if self.business.state.lookup(OWNER_CLASS, OWNER_KEY) is None:
+        if not self.has_queues():
             return []
         return sorted(map(queue_named, self._calls.ask(Queues(self.business.name), writes=False)))
+
+    def has_queues(self) -> bool:
+        """Whether the business ever had a queue. Nothing is written for the answer."""
+        return self.business.state.lookup(OWNER_CLASS, OWNER_KEY) is not None
 
     def transaction(self) -> ClusterTransaction:
         """`with business.transaction() as t: t.map("state")["last"] = t.queue("todo").take()`: all of it, or nothing."""

@@ -190,13 +190,35 @@ def test_what_is_not_there_is_told_and_nothing_is_written(store: Any, run: Any) 
         assert ran == Ran(1, "", "kvwal: there/x has no item (queues with items in there: there).\n")
 
 
-def test_options_are_shown(store: Any, run: Any) -> None:
-    store.queue("options").put(1)
-    [options] = lines(run("options", "options", "--json"))
-    assert options == {
+def test_options_are_set_and_shown_and_hold(store: Any, run: Any) -> None:
+    q = store.queue("options")
+    q.put(1)
+    none = {
         "queue": "options", "capacity": None, "capacity_bytes": None, "redelivery_delay": None, "max_deliveries": None,
         "dead_letters": None, "ttl": None,
     }  # fmt: skip
+    assert lines(run("options", "options", "--json")) == [none]
+    words = ["--capacity", "2", "--max-deliveries", "2", "--dead-letters", "options/dead"]
+    [options] = lines(run("options", "options", *words, "--json"))
+    assert options == none | {"capacity": 2, "max_deliveries": 2, "dead_letters": "options/dead"}
+    assert (q.options().capacity, q.options().dead_letters) == (2, "dead")
+    q.put(2, delay=3600)
+    ran = run("put", "options", "3")
+    assert ran.code == 3
+    assert "options/queue is full: its capacity is 2 items; nothing was put." in ran.err
+    with rolled_back(q.transaction()) as t:
+        t.take()
+    [item] = lines(run("browse", "options", "--json"))
+    assert (item["value"], item["deliveries"]) == (1, 1)
+    [figures] = lines(run("stats", "options", "--json"))
+    assert (figures["items"], figures["in_flight"], figures["delayed"], figures["capacity"]) == (1, 0, 1, 2)
+
+
+def test_options_of_a_map_do_not_make_it_a_business_with_queues(store: Any, run: Any) -> None:
+    store.map("flat")["a"] = 1
+    ran = run("options", "flat")
+    assert ran.code == 1
+    assert store.business("flat").business.state.lookup(OWNER_CLASS, OWNER_KEY) is None
 
 
 def test_an_output_that_takes_nothing_leaves_the_items(store: Any, typed: Any) -> None:
