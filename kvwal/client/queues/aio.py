@@ -212,6 +212,11 @@ class ClusterBusiness(Handle):
         """The queue `name` of the business; its own, that of `ClusterStore.queue`, without a name. Raises `InvalidName`."""
         return ClusterQueue(self._client, self._name, name)
 
+    async def queues(self) -> list[str]:
+        """The names of the queues that hold items: see `kvwal.store.aio.business.Business.queues`."""
+        structures = await self._client.structures(self._name)
+        return await self._client.on_thread(structures.queues)
+
     def transaction(self) -> AsyncClusterTransaction:
         """`async with business.transaction() as t: t.map("state")["last"] = await t.queue("todo").take()`: all, or nothing."""
         return AsyncClusterTransaction(self._client, self._name)

@@ -52,6 +52,8 @@ def test_puts_takes_and_figures(node: Node) -> None:
         assert await q.move("other", 1) == 1
         assert await q.purge() == 2
         assert await content(store.business("plain").queue("other")) == ["x"]
+        assert await store.business("plain").queues() == ["other"]
+        assert await store.business("none").queues() == []
 
     run(node, test)
 
