@@ -19,6 +19,9 @@ READER_GONE = 141
 class OutputFailed(Exception):
     """A write to standard output failed. It is no `OSError`, so that no handler takes it for an error of the store."""
 
+    is_of_the_items = False
+    """No fault of the items of a queue that were to be printed: see `kvwal.structures.transaction.is_of_the_items`."""
+
     def __init__(
         self, error: OSError, outcome: str = "What the command did is done; its answer is not complete."
     ) -> None:

@@ -152,10 +152,12 @@ class Transaction:
     Used by one thread, for one `with` block. If the block raises, nothing is written. `timestamp` is 0 until it is committed.
     """
 
-    def __init__(self, business: Business) -> None:
+    def __init__(self, business: Business, *, counts: bool = True) -> None:
+        """Without `counts` the end of a block by an error is no delivery of the items that it holds."""
         self.changes = TransactionChanges()
         self.timestamp = 0
         self._business = business
+        self._counts = counts
 
     def __enter__(self) -> Self:
         self.changes.begin()
@@ -183,7 +185,7 @@ class Transaction:
 
     def _give_back(self, pending: PendingCommit, error: BaseException | None) -> None:
         try:
-            for submission, waiter in pending.give_backs(self._business, Waiter, error):
+            for submission, waiter in pending.give_backs(self._business, Waiter, error if self._counts else None):
                 self._business.submit(submission, waits=True)
                 waiter.result()
         except KvwalError as failed:
@@ -200,10 +202,12 @@ def note_not_counted(error: BaseException | None, failed: object) -> None:
 
 
 def is_of_the_items(error: BaseException | None) -> bool:
-    """Whether a block may have failed because of its items, by the error that it ended with: not if a program or a task ends, and
-    not if a wait was in vain, or the store could not write.
+    """Whether a block may have failed because of its items, by the error that it ended with: not if a program or a task ends,
+    not if a wait was in vain, or the store could not write, and not if the error says so by an attribute `is_of_the_items`.
     """
     if not isinstance(error, Exception) or isinstance(error, queue.Empty | queue.Full | StoreClosed):
+        return False
+    if not getattr(error, "is_of_the_items", True):
         return False
     return not (isinstance(error, KvwalError) and error.kind is Kind.RETRY)
 

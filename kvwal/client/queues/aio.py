@@ -13,7 +13,6 @@ from msgspec import UNSET
 from kvwal.client.queues.aio_transaction import AsyncClusterTransaction, AsyncQueueTransaction
 from kvwal.client.queues.aio_waiting import Client, awaited, put_when_room
 from kvwal.client.queues.queue import ClusterQueue as SyncQueue
-from kvwal.cluster.queues.requests import Item
 from kvwal.entry import DataEntry
 from kvwal.store.aio.map import Map
 from kvwal.structures.handle import Handle
@@ -87,11 +86,7 @@ class ClusterQueue(Handle, AsyncIterator[Any]):
         """See `Queue.take_many`."""
         own = await self.opened()
         checked_number(most)
-
-        async def undo(items: list[Item]) -> None:
-            await self._client.on_thread(partial(own.put_back, items))
-
-        return await awaited(self._client, own, partial(own.take_once, most), undo, timeout)
+        return await awaited(self._client, own, partial(own.take_once, most), own.put_back, timeout)
 
     async def __anext__(self) -> Any:
         """Take the first item. Waits until there is one."""

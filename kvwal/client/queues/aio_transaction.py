@@ -11,7 +11,6 @@ from kvwal.client.queues.aio_waiting import Client, awaited
 from kvwal.client.queues.blocks import QueueBlock
 from kvwal.client.queues.structures import ClusterStructures
 from kvwal.client.queues.transaction import BlockQueue, ClusterQueuePuts, commit_block
-from kvwal.cluster.queues.requests import Item
 from kvwal.entry import Entry
 from kvwal.errors import TransactionClosed
 from kvwal.store.aio.waiting import uncancelled
@@ -39,11 +38,7 @@ class AsyncQueueInTransaction(ClusterQueuePuts):
         """See `kvwal.store.aio.queue.QueueInTransaction.take_many`."""
         self._block_changes.check_open()
         hold = partial(self._block.hold, self._target.structure, checked_number(most), decodes=True)
-
-        async def undo(items: list[Item]) -> None:
-            await self._client.on_thread(partial(self._block.undo, items))
-
-        return await awaited(self._client, self._target, hold, undo, timeout)
+        return await awaited(self._client, self._target, hold, self._block.undo, timeout)
 
 
 class MapInBlock(MapInTransaction):

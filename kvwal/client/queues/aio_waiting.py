@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -19,8 +19,8 @@ T = TypeVar("T")
 
 _PAUSE_SECONDS = 0.1
 """Between two looks of a task that waits for an item: the threads of the client do not wait for it."""
-Undo = Callable[[list[Item]], Awaitable[None]]
-"""Gets the items of a take whose task was cancelled meanwhile."""
+Undo = Callable[[list[Item]], None]
+"""Gets, on a thread, the items of a take whose task was cancelled meanwhile."""
 
 
 class Client(Protocol):
@@ -100,6 +100,13 @@ async def _taken(client: Client, take: Callable[[], list[Item]], undo: Undo) -> 
         await client.on_thread(lambda: got.extend(take()))
     except asyncio.CancelledError:  # the call has ended all the same
         if got:
-            await uncancelled(partial(undo, got))
+            await uncancelled(partial(client.on_thread, partial(_undo_once, undo, got)))
         raise
     return got
+
+
+def _undo_once(undo: Undo, got: list[Item]) -> None:
+    """Undo a take. A task that is cancelled once more calls this again, though it was done."""
+    if got:
+        undo(list(got))
+        got.clear()

@@ -25,7 +25,7 @@ from kvwal.cluster.queues.requests import (
     decode_answer,
 )
 from kvwal.entry import Entry, encode_entries
-from kvwal.errors import KvwalError
+from kvwal.errors import ConfigError, KvwalError
 from kvwal.ports.boundary import logged, start_thread
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.locks import Lock, Signal
@@ -125,10 +125,10 @@ class QueueBlock:
         self._taken = [claim for claim in self._taken if claim[1] not in keys]
         self._give_back(self._takes)
 
-    def commit(self, entries: list[Entry]) -> int:
+    def commit(self, entries: list[Entry], *, counts: bool = True) -> int:
         """Commit the block, with entries of maps, and return the timestamp. After most errors the items are at their places.
 
-        `QueueFull` if there is no room for its puts now.
+        `QueueFull` if there is no room for its puts now. Without `counts` a failure is no delivery of the items.
         """
         try:
             self._check_not_lost()
@@ -138,7 +138,7 @@ class QueueBlock:
             )  # fmt: skip
             timestamp: int = self._calls.ask(request, writes=True)
         except BaseException as error:
-            self.give_back(error)
+            self.give_back(error if counts else None)
             raise
         self._renewals.end(self)
         return timestamp
@@ -174,7 +174,10 @@ class QueueBlock:
         """End the block, or one take of it. Returns why a delivery of the items could not be counted."""
         failed: str | None = None
         with suppress(KvwalError):
-            failed = self._calls.ask(GiveBack(self._calls.map, self.id, number, counts), writes=False, again=False)
+            try:
+                failed = self._calls.ask(GiveBack(self._calls.map, self.id, number, counts), writes=False, again=False)
+            except ConfigError:  # a member of an earlier version counts nothing
+                self._calls.ask(GiveBack(self._calls.map, self.id, number), writes=False, again=False)
         return failed
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
-from kvwal.entry import Entry, make_entry
-from kvwal.errors import TransactionClosed
+from kvwal.entry import Entry, make_decoder, make_entry
+from kvwal.errors import ConfigError, TransactionClosed
+from kvwal.key_class import OWN_MAP, kind_of, structure_of
 from kvwal.structures.queue.positions import item_class
 
 VISIBILITY_SECONDS = 30.0
@@ -192,6 +193,7 @@ QueueRequest = (
 encode = msgspec.msgpack.Encoder().encode
 decode_request = msgspec.msgpack.Decoder(QueueRequest).decode
 decode_items = msgspec.msgpack.Decoder(list[Item]).decode
+_decode_entries = make_decoder(())
 decode_answer: Any = msgspec.msgpack.Decoder().decode
 
 
@@ -219,6 +221,29 @@ def to_entries(items: list[Item], structure: str, now_ms: int) -> list[Entry]:
         make_entry(i.key, key_class, i.value, i.value_class, False, 0, now_ms + i.left_ms if i.left_ms else 0)
         for i in items
     ]
+
+
+def entries_of_maps(request: Commit, now_ms: int) -> list[Entry]:
+    """The changes of maps of a commit, with times of expiry by the member's clock. `ConfigError` for any other change."""
+    ahead = now_ms - request.sent
+    entries = [_moved_by(entry, ahead) for entry in _decode_entries(request.entries)]
+    if not all(map(_is_of_a_map, entries)):
+        raise ConfigError(f"{request.map}: a block changes keys that are of no map; nothing was written.")
+    return entries
+
+
+def _is_of_a_map(entry: Entry) -> bool:
+    structure = structure_of(entry.key_class)
+    return structure == OWN_MAP or kind_of(structure) == "map"
+
+
+def _moved_by(entry: Entry, ahead: int) -> Entry:
+    """An entry whose time of expiry is by a clock that this member's clock is `ahead` of (milliseconds)."""
+    if not entry.expires:
+        return entry
+    return make_entry(
+        entry.key, entry.key_class, entry.value, entry.value_class, False, 0, max(1, entry.expires + ahead)
+    )
 
 
 def unknown_codec(known: list[str] | None, entries: list[Entry]) -> str | None:

@@ -90,8 +90,15 @@ class _Items:
         for _, key in self.delayed:
             yield key
 
+    def __contains__(self, key: bytes) -> bool:
+        return key in self.ready or key in self.taken or (self.due.get(key, 0), key) in self.delayed
+
     def __len__(self) -> int:
         return len(self.ready) + len(self.taken) + len(self.delayed)
+
+
+_NONE = _Items()
+"""The items of a queue that never had one."""
 
 
 class QueueTable:
@@ -166,11 +173,11 @@ class QueueTable:
             self.keep(block, number, there, visibility)
 
     def renew(self, block: str) -> bool:
-        """A block was heard of. Returns whether its items are still its own."""
-        known = self.blocks.get(block)
-        if known is None:
+        """A block was heard of. Returns whether its items are still its own: not once its visibility timeout has passed."""
+        known, now = self.blocks.get(block), self._elapsed()
+        if known is None or (known.ends <= now and not known.is_committing):
             return False
-        known.ends = self._elapsed() + known.visibility
+        known.ends = now + known.visibility
         return True
 
     def end(self, block: str) -> None:
@@ -200,7 +207,7 @@ class QueueTable:
     def all_of(self, structure: str) -> list[Claim]:
         """All items of a queue, those of takers and the delayed ones among them."""
         key_class = item_class(structure)
-        return [(key_class, key) for key in self._of(key_class).every()]
+        return [(key_class, key) for key in self._queues.get(key_class, _NONE).every()]
 
     def count(self, structure: str) -> tuple[int, int, int]:
         """The number of items that can be taken, of those that takers have, and of those that are not due yet."""
@@ -213,25 +220,27 @@ class QueueTable:
         return int(items.delayed[0][0]) if items is not None and items.delayed else 0
 
     def note_sizes(self, sizes: dict[Claim, int]) -> None:
-        """The bytes of the values of items that are there."""
+        """The bytes of the values of items. Those that are not there any more are left out."""
         for (key_class, key), size in sizes.items():
             items = self._of(key_class)
-            items.size += size - items.sizes.get(key, 0)
-            items.sizes[key] = size
+            if key in items:  # it may have been taken since its size was read
+                items.size += size - items.sizes.get(key, 0)
+                items.sizes[key] = size
 
     def size_of(self, claim: Claim) -> int:
         """The bytes of the value of an item; 0 if they are not known."""
-        return self._of(claim[0]).sizes.get(claim[1], 0)
+        items = self._queues.get(claim[0])
+        return 0 if items is None else items.sizes.get(claim[1], 0)
 
     def unsized(self, structure: str) -> list[Claim]:
         """The items of a queue whose sizes are not known."""
         key_class = item_class(structure)
-        items = self._of(key_class)
+        items = self._queues.get(key_class, _NONE)
         return [] if len(items.sizes) == len(items) else [(key_class, k) for k in items.every() if k not in items.sizes]
 
     def room(self, structure: str) -> Room:
         """The room that all items of a queue take, those of takers and the delayed ones among them."""
-        items = self._of(item_class(structure))
+        items = self._queues.get(item_class(structure), _NONE)
         return Room(len(items), items.size)
 
     def structures(self) -> list[str]:

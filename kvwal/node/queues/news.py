@@ -35,3 +35,5 @@ class News:
                     await self._changed.wait()
         finally:
             self.waiting[structure] -= 1
+            if not self.waiting[structure]:
+                del self.waiting[structure]

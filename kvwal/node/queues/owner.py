@@ -7,7 +7,7 @@ a queue. So what it reads afterwards is what is queued.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -35,15 +35,16 @@ from kvwal.cluster.queues.requests import (
     SetOptions,
     Take,
     claims_lost,
+    entries_of_maps,
     to_entries,
     to_items,
     unknown_codec,
 )
-from kvwal.cluster.queues.table import Block, Claim, QueueTable
+from kvwal.cluster.queues.table import Claim, QueueTable
 from kvwal.config import TRANSACTION_BYTES
-from kvwal.entry import Entry, make_decoder, make_entry
-from kvwal.errors import CodecError, ConfigError, KvwalError, Overloaded
-from kvwal.key_class import OWN_MAP, kind_of, structure_of
+from kvwal.entry import Entry
+from kvwal.errors import CodecError, KvwalError, Overloaded
+from kvwal.key_class import structure_of
 from kvwal.log.submission import cut, size_of
 from kvwal.node.queues.news import News
 from kvwal.node.queues.take_over import take_over
@@ -60,7 +61,6 @@ T = TypeVar("T")
 _SCAN_SECONDS, _SCAN_SHARE = 10.0, 50
 """While takers find nothing, memory is searched for items that a member brought back with its disk: not more often than that."""
 _READ_AT_ONCE = 1_000
-_decode = make_decoder(())
 
 
 class QueueOwner:
@@ -75,6 +75,7 @@ class QueueOwner:
         self._news = News()
         self._writes = QueueWrites(memory, self._table, self._details, workers, clock, self._news.tell)
         self._opens = 0.0
+        self._ends_expired = False
         self._scanned = (0.0, 0.0)
 
     @property
@@ -113,10 +114,17 @@ class QueueOwner:
             raise self._writes.moved()
 
     async def _release(self, block: str) -> None:
+        """Keep in memory what a block still has; nothing if it has ended."""
         await self._run(partial(self._memory.release, self._writes.record.epoch, block))
+        if block in self._table.blocks:
+            await self._keep(block)
 
     async def answer(self, request: QueueRequest) -> Any:
         """The answer to a request of a client. `ClusterUnreachable` if another member decides: the client asks again."""
+        if isinstance(request, Renew):
+            holds = self._table.renew(request.block)
+            await self._check_owner()
+            return holds
         await self.end_expired()
         if isinstance(request, Put):
             return await self._writes.put(request.items, request.delays)
@@ -136,8 +144,6 @@ class QueueOwner:
         await self._check_owner()
         if isinstance(request, Await):
             return await self._wait(request)
-        if isinstance(request, Renew):
-            return self._table.renew(request.block)
         if isinstance(request, GiveBack):
             return await self._give_back(request)
         if isinstance(request, Browse):
@@ -157,11 +163,22 @@ class QueueOwner:
 
     async def end_expired(self) -> None:
         """Give back the items of blocks that nothing was heard of. That counts as a delivery of them."""
-        for block in self._table.expired():
-            await self._count(self._table.blocks[block], self._table.blocks[block].claims())
-            self._table.end(block)
-            self._news.tell()
-            await self._release(block)
+        if self._ends_expired:
+            return  # a live taker does not wait for the ends of dead ones
+        self._ends_expired = True
+        try:
+            expired = self._table.expired()
+            # From here on nobody can commit or renew them. Their items stay in flight until the delivery is written.
+            ended = [self._table.blocks.pop(name) for name in expired]
+            claims = {claim for block in ended for claim in block.claims()}
+            try:
+                await self._count(claims)
+            finally:
+                self._undo(claims)
+            for name in expired:
+                await self._release(name)
+        finally:
+            self._ends_expired = False
 
     def end(self) -> None:
         """The node leaves: answer nothing any more."""
@@ -184,9 +201,14 @@ class QueueOwner:
             entries = await self._run(partial(self._memory.entries, block.takes[request.number]))
         else:
             claims, entries = await self._handed_out(request.structure, request.most, request.known)
-            if not claims:
+            known = self._table.blocks.get(request.block)
+            if known is not None and request.number in known.takes:  # the same request, sent again meanwhile
+                self._undo(claims)
+                entries = await self._run(partial(self._memory.entries, known.takes[request.number]))
+            elif not claims:
                 return []
-            self._table.keep(request.block, request.number, claims, request.visibility)
+            else:
+                self._table.keep(request.block, request.number, claims, request.visibility)
         try:
             await self._writes.note_held()
             await self._keep(request.block)
@@ -292,10 +314,7 @@ class QueueOwner:
             raise claims_lost(self._memory.name)
         if block is not None and block.is_committing:
             raise Overloaded(f"{self._memory.name}: this block is being committed.", hint="Wait for the first answer.")
-        ahead = self._clock.wall_ms() - request.sent
-        others = [_moved_by(entry, ahead) for entry in _decode(request.entries)]
-        if not all(_is_of_a_map(entry) for entry in others):
-            raise ConfigError(f"{self._memory.name}: a block changes keys that are of no map; nothing was written.")
+        others = entries_of_maps(request, self._clock.wall_ms())
         if block is not None:
             block.is_committing = True
         try:
@@ -315,35 +334,32 @@ class QueueOwner:
         block = self._table.blocks.get(request.block)
         if block is None or block.is_committing or (request.number is not None and request.number not in block.takes):
             return None
-        failed = None
-        if request.counts:
-            claims = block.claims() if request.number is None else set(block.takes[request.number])
-            failed = await self._count(block, claims)
         if request.number is not None and len(block.takes) > 1:
-            self._table.end_take(request.block, request.number)
-            keep = self._keep
+            claims = set(block.takes.pop(request.number))
         else:
-            self._table.end(request.block)
-            keep = self._release
-        self._news.tell()
+            claims = self._table.blocks.pop(request.block).claims()
+        # From here on nobody can commit them. They stay in flight until the delivery is written.
+        try:
+            failed = await self._count(claims) if request.counts else None
+        finally:
+            self._undo(claims)
         with suppress(KvwalError):
-            await keep(request.block)
+            await (self._keep if request.block in self._table.blocks else self._release)(request.block)
         return failed
 
-    async def _count(self, block: Block, claims: set[Claim]) -> str | None:
-        """Count a delivery of items of a block, where options say so. Returns why that could not be written; None if it was."""
+    async def _count(self, claims: set[Claim]) -> str | None:
+        """Count a delivery of items that are given back, where options say so. Returns why that could not be written; None if it
+        was.
+        """
         counts = [claim for claim in claims if self._details.options(structure_of(claim[0])).counts_deliveries]
         counted = sorted(counts)  # dead letters are in the order of their items
         if not counted:
             return None
-        block.is_committing = True  # it neither ends nor is committed meanwhile
         try:
             for some in cut(await self._present(counted), TRANSACTION_BYTES, lambda entry: size_of([entry])):
                 await self._writes.count(some)
         except KvwalError as error:
             return str(error)
-        finally:
-            block.is_committing = False
         return None
 
     async def _browse(self, request: Browse) -> list[Item]:
@@ -368,22 +384,9 @@ class QueueOwner:
         if self.is_over:
             raise self._writes.moved()
 
-    def _undo(self, claims: list[Claim]) -> None:
+    def _undo(self, claims: Iterable[Claim]) -> None:
         self._table.give_back(claims)
         self._news.tell()
 
     async def _run(self, call: Callable[[], T]) -> T:
         return await self._workers.run(call)
-
-
-def _is_of_a_map(entry: Entry) -> bool:
-    structure = structure_of(entry.key_class)
-    return structure == OWN_MAP or kind_of(structure) == "map"
-
-
-def _moved_by(entry: Entry, ahead: int) -> Entry:
-    """An entry whose time of expiry is by a clock that this member's clock is `ahead` of (milliseconds)."""
-    if not entry.expires:
-        return entry
-    expires = max(1, entry.expires + ahead)
-    return make_entry(entry.key, entry.key_class, entry.value, entry.value_class, False, 0, expires)

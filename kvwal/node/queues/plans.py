@@ -14,7 +14,7 @@ from kvwal.cluster.queues.details import QueueDetails
 from kvwal.cluster.queues.requests import MOST_CLASS_BYTES, PutItem
 from kvwal.cluster.queues.table import Claim, QueueTable
 from kvwal.entry import Entry, make_entry
-from kvwal.errors import InvalidName
+from kvwal.errors import ConfigError, InvalidName
 from kvwal.key_class import structure_of
 from kvwal.log.submission import size_of
 from kvwal.structures.queue.capacity import Room, check_possible, fits, full
@@ -25,7 +25,6 @@ from kvwal.structures.queue.positions import (
     delivery_class,
     item_class,
     key_of,
-    options_class,
     priority_of,
     queue_structure,
 )
@@ -101,7 +100,9 @@ class Planner:
         gone = list(change.taken)
         if change.options is not None:
             structure, changes = change.options
-            self._check_class(options_class(structure))
+            self._check_class(delivery_class(structure))
+            if (target := changes.get("dead_letters")) is not None:
+                self._check_class(delivery_class(queue_structure(target)))
             details += changed_options(structure, self._details.stored_options(structure), changes)
         for number, entry in enumerate(change.returned, position + len(items)):
             dead = self._returned(entry, number, now_ms, details)
@@ -154,6 +155,8 @@ class Planner:
         return 0 if ttl is None else now_ms + _ms(ttl)
 
     def _delays(self, items: list[Entry], delays: Mapping[int, int], now_ms: int) -> list[Entry]:
+        if any(not 0 <= index < len(items) for index in delays):
+            raise ConfigError(f"{self._name}: a delay is of no item; nothing was written.")
         return [self._delivery(items[index], Delivery(due=now_ms + delay)) for index, delay in delays.items()]
 
     def _delivery(self, item: Entry, delivery: Delivery) -> Entry:
@@ -171,7 +174,6 @@ class Planner:
         most, target = options.max_deliveries, options.dead_letters
         if most is not None and target is not None and deliveries >= most:
             dead = PutItem(queue_structure(target), priority_of(item.key), item.value, item.value_class)
-            self._check_class(item_class(dead.structure))
             return self._placed([dead], position, now_ms)[0]
         due = 0 if options.redelivery_delay is None else now_ms + _ms(options.redelivery_delay)
         details.append(self._delivery(item, Delivery(deliveries, due)))

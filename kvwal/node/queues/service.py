@@ -13,7 +13,7 @@ from kvwal.errors import ConfigError, KvwalError, Overloaded
 from kvwal.node.queues.memory import HazelcastQueues
 from kvwal.node.queues.owner import QueueOwner
 from kvwal.node.requests.loop import Answer
-from kvwal.ports.boundary import raised_to_awaiter, start_task
+from kvwal.ports.boundary import contain_awaiting, raised_to_awaiter, start_task
 from kvwal.ports.clock import Clock
 from kvwal.ports.logger import get_logger
 from kvwal.ports.tasks import Workers
@@ -70,10 +70,13 @@ class QueueService:
                     begun.result().end()
 
     async def _end_expired(self, name: str, owner: QueueOwner) -> None:
-        try:
-            await owner.end_expired()
-        except KvwalError as error:
-            self._logger.warning("the claims of a silent taker are still in memory", map=name, error=str(error))
+        def failed(error: BaseException) -> None:
+            trace = None if isinstance(error, KvwalError) else error
+            self._logger.warning(
+                "the claims of a silent taker are still in memory", map=name, error=str(error), exc_info=trace
+            )
+
+        await contain_awaiting(owner.end_expired, failed)
 
     async def _owner(self, name: str) -> QueueOwner:
         begun = self._owners.get(name)

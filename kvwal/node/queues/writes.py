@@ -138,10 +138,19 @@ class QueueWrites:
         if self.is_over:
             raise self.moved()
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._waiting.append(Change(future, self._clock.elapsed() + _WITHIN_SECONDS, **change))
+        made = Change(future, self._clock.elapsed() + _WITHIN_SECONDS, **change)
+        self._waiting.append(made)
         if self._writer is None or self._writer.done():
             self._writer = start_task(self._write_all(), _stopped)
-        return await future
+        try:
+            return await future
+        except asyncio.CancelledError:  # the node leaves
+            before = len(self._waiting)
+            self._waiting = [one for one in self._waiting if one is not made]
+            if len(self._waiting) < before:
+                raise  # it was not begun: the client may ask another member
+            self.end()
+            raise CommitUnknown(f"{self._memory.name}: it is not known whether this was written.") from None
 
     async def _write_all(self) -> None:
         batch: list[Change] = []

@@ -191,7 +191,7 @@ class Queue(AsyncStructure, AsyncIterator[Any]):
         many. They keep their priority and their time to live. `queue.Full` if the other queue has no room for them.
         """
         target = Queue(self._store, self._name, to, self._flush)
-        async with AsyncTransaction(self) as t:
+        async with AsyncTransaction(self, counts=False) as t:
             target._attach(await self._open_business())
             held = await QueueInTransaction(t.changes, self).hold(most)
             QueueInTransaction(t.changes, target).put_entries(held)

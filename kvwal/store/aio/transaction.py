@@ -35,10 +35,12 @@ class AsyncTransaction:
     committed.
     """
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, *, counts: bool = True) -> None:
+        """Without `counts` the end of a block by an error is no delivery of the items that it holds."""
         self.changes = TransactionChanges()
         self.timestamp = 0
         self._target = target
+        self._counts = counts
 
     async def __aenter__(self) -> Self:
         self.changes.begin()
@@ -88,7 +90,7 @@ class AsyncTransaction:
         try:
             business = await self._target._open_business()
             make = partial(TaskWaiter, self._target._checked_loop())
-            for submission, waiter in pending.give_backs(business, make, error):
+            for submission, waiter in pending.give_backs(business, make, error if self._counts else None):
                 await hand_over(business, submission)
                 await waiter.wait()
         except asyncio.CancelledError:

@@ -207,7 +207,7 @@ class Queue(Handle):
         """Move up to `most` items, the first ones, to the end of another queue of the business, in one transaction; return how
         many. They keep their priority and their time to live. `queue.Full` if the other queue has no room for them.
         """
-        with Transaction(self._business) as t:
+        with Transaction(self._business, counts=False) as t:
             target = QueueInTransaction(t.changes, Queue(self._business, to))
             held = QueueInTransaction(t.changes, self).hold(most)
             target.put_entries(held)

@@ -156,6 +156,19 @@ def test_a_give_back_that_cannot_be_written_is_noted_and_the_items_are_back(tmp_
         assert (counts(q), q.in_flight) == ([("a", 0)], 0)
 
 
+def test_a_move_without_room_is_no_delivery(business: Structures) -> None:
+    q, other = business.queue("todo"), business.queue("other")
+    q.set_options(max_deliveries=1, dead_letters="dead")
+    other.set_options(capacity=1)
+    q.put_many(["a", "b"])
+    with pytest.raises(TooLarge):
+        q.move("other", 2)
+    assert q.move("other", 1) == 1
+    with pytest.raises(queue.Full):
+        q.move("other", 1)
+    assert (counts(q), counts(other), len(business.queue("dead"))) == ([("b", 0)], [("a", 0)], 0)
+
+
 def test_large_items_are_given_back_in_several_transactions(business: Structures) -> None:
     q = business.queue()
     q.set_options(max_deliveries=1, dead_letters="dead")
