@@ -163,11 +163,11 @@ class QueueOwner:
 
     async def end_expired(self) -> None:
         """Give back the items of blocks that nothing was heard of. That counts as a delivery of them."""
-        if self._ends_expired:
+        expired = self._table.expired()
+        if self._ends_expired or not expired:
             return  # a live taker does not wait for the ends of dead ones
         self._ends_expired = True
         try:
-            expired = self._table.expired()
             # From here on nobody can commit or renew them. Their items stay in flight until the delivery is written.
             ended = [self._table.blocks.pop(name) for name in expired]
             claims = {claim for block in ended for claim in block.claims()}

@@ -116,6 +116,24 @@ def test_a_waiting_taker_is_answered_when_an_item_is_due() -> None:
     run(test)
 
 
+def test_a_request_that_changes_nothing_wakes_nobody() -> None:
+    async def test(owners: Owners) -> None:
+        one = await owners.begun()
+        waiting = asyncio.create_task(one.owner.answer(Await(MAP, QUEUE, 60.0)))
+        while one.owner._news.waiting[QUEUE] < 1:
+            await asyncio.sleep(0)
+        for _ in range(3):
+            await one.count()
+            await one.renew("block")
+            await one.hold("block")
+            await asyncio.sleep(0)
+        assert one.owner._news.waiting[QUEUE] == 1
+        await one.put("a")
+        assert await waiting
+
+    run(test)
+
+
 def test_a_request_for_room_is_answered_when_there_is_some_or_never_will_be() -> None:
     async def test(owners: Owners) -> None:
         one = await owners.begun()
