@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
 
 import kvwal
 from kvwal.location.cluster import ClusterMaps
-from kvwal.structures.queue.positions import queue_structure
+from kvwal.structures.queue.positions import queue_named, queue_structure
 from kvwal.structures.queue.queue import Queue
 from kvwal_archive.layout import check_name
 
@@ -53,7 +53,7 @@ def queue_name(typed: str | QueueName) -> QueueName:
 
 def name_of(business: str, structure: str) -> QueueName:
     """The queue of a structure of a business."""
-    return QueueName(business, structure.partition("/")[2])
+    return QueueName(business, queue_named(structure))
 
 
 def names_of(business: str, structures: Iterable[str]) -> list[str]:

@@ -106,7 +106,7 @@ async def _taken(client: Client, take: Callable[[], list[Item]], undo: Undo) -> 
 
 
 def _undo_once(undo: Undo, got: list[Item]) -> None:
-    """Undo a take. A task that is cancelled once more calls this again, though it was done."""
+    """Undo a take, unless this was called before: a task that is cancelled twice calls it twice."""
     if got:
         undo(list(got))
         got.clear()

@@ -160,7 +160,9 @@ class Count(_Request, frozen=True):
 
 
 class AwaitRoom(_Request, frozen=True):
-    """Wait up to `seconds`, or less, for room for so many items of so many bytes. The answer says whether a put is worth it."""
+    """Wait until the queue has room for `items` more items of together `size` bytes. The member answers after `seconds` at the
+    latest, and says whether a put is worth it.
+    """
 
     structure: str
     items: int

@@ -180,14 +180,8 @@ class QueueTable:
         known.ends = now + known.visibility
         return True
 
-    def end(self, block: str) -> None:
-        """A block has ended: the items that it still has go back."""
-        known = self.blocks.pop(block, None)
-        if known is not None:
-            self.give_back(known.claims())
-
     def end_take(self, block: str, number: int) -> None:
-        """As `end`, of one take of a block."""
+        """One take of a block has ended: its items go back."""
         if block in self.blocks:
             self.give_back(self.blocks[block].takes.pop(number, ()))
 

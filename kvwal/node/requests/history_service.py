@@ -156,9 +156,8 @@ def _own(business: OpenBusiness, question: Question | StructureQuestion) -> Sequ
     structure = _structure(question)
     if question.timestamp != NOW:
         return _page(business.as_of(question.timestamp, structure).all_ordered(), question.page)
-    rows = entries_of(
-        business.unarchived_rows(None, NOW)
-    )  # the state as of NOW would leave out every entry that expires
+    # The state as of NOW would leave out every entry that expires.
+    rows = entries_of(business.unarchived_rows(None, NOW))
     latest = {entry_identity(entry): entry for entry in rows}
     marks = to_marks(("", entry) for entry in latest.values())
     there = (latest[key] for key in sorted(latest) if is_part_of(key[0], structure) and not latest[key].deleted)

@@ -95,7 +95,7 @@ class Node:
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
     def written_again(self) -> list[dict[str, int]]:
-        """For each comparison of its log with the others, how many entries it wrote once more, by map, but for failed ones."""
+        """What it wrote to its log once more: the number of entries of each map, for each comparison that succeeded."""
         compared = '"event": "compared with the others after an absence"'
         return [json.loads(line)["written_again"] for line in self.log.read_text().splitlines() if compared in line]
 
