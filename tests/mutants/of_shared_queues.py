@@ -85,8 +85,8 @@ MUTANTS = [
         "puts of one transaction do not see each other's room",
         6,
         "kvwal/node/queues/plans.py",
-        "        for plan in before:\n            there = there.plus(plan.room(structure, self._table))\n",
-        "",
+        "            added[structure] = added.get(structure, NOTHING).plus(room)\n",
+        "            pass\n",
         OPTIONS,
     ),
     Mutant(

@@ -45,14 +45,14 @@ from kvwal.config import TRANSACTION_BYTES
 from kvwal.entry import Entry
 from kvwal.errors import CodecError, KvwalError, Overloaded
 from kvwal.key_class import structure_of
-from kvwal.log.submission import cut, size_of
+from kvwal.log.submission import cut
 from kvwal.node.queues.news import News
 from kvwal.node.queues.take_over import take_over
 from kvwal.node.queues.writes import QueueWrites
 from kvwal.ports.clock import Clock
 from kvwal.ports.tasks import Workers
 from kvwal.structures.queue.capacity import Room
-from kvwal.structures.queue.deliveries import Delivery, delivery_entry
+from kvwal.structures.queue.deliveries import Delivery, delivery_entry, give_back_bytes
 from kvwal.structures.queue.options import checked_changes
 from kvwal.structures.queue.positions import delivery_class, is_item
 
@@ -356,7 +356,7 @@ class QueueOwner:
         if not counted:
             return None
         try:
-            for some in cut(await self._present(counted), TRANSACTION_BYTES, lambda entry: size_of([entry])):
+            for some in cut(await self._present(counted), TRANSACTION_BYTES, give_back_bytes):
                 await self._writes.count(some)
         except KvwalError as error:
             return str(error)

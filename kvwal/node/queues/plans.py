@@ -18,7 +18,7 @@ from kvwal.errors import ConfigError, InvalidName
 from kvwal.key_class import structure_of
 from kvwal.log.submission import size_of
 from kvwal.structures.queue.capacity import Room, check_possible, fits, full
-from kvwal.structures.queue.deliveries import DELIVERY_BYTES, Delivery, delivery_entry
+from kvwal.structures.queue.deliveries import DELIVERY_BYTES, Delivery, delivery_entry, give_back_bytes
 from kvwal.structures.queue.options import Changes, changed_options, check_readable
 from kvwal.structures.queue.positions import (
     ITEM_KEY_BYTES,
@@ -55,9 +55,9 @@ class Change(NamedTuple):
     @property
     def size(self) -> int:
         """About the bytes of its transaction."""
-        keys = (2 * len(self.taken) + len(self.delays) + 2 * len(self.returned)) * (ITEM_KEY_BYTES + DELIVERY_BYTES)
+        keys = (2 * len(self.taken) + len(self.delays)) * (ITEM_KEY_BYTES + DELIVERY_BYTES)
         values = sum(len(item.value) + _ENTRY_BYTES for item in self.items)
-        return keys + values + size_of(list(self.others)) + size_of(list(self.returned))
+        return keys + values + size_of(list(self.others)) + sum(map(give_back_bytes, self.returned))
 
 
 class Plan(NamedTuple):
@@ -73,6 +73,12 @@ class Plan(NamedTuple):
         """The entries of the transaction."""
         deletes = [Entry(key, key_class, b"", "", True, 0) for key_class, key in self.gone]
         return [*self.items, *deletes, *self.details, *self.others]
+
+    @property
+    def structures(self) -> set[str]:
+        """The queues whose items it changes."""
+        classes = {entry.key_class for entry in self.items} | {key_class for key_class, _ in self.gone}
+        return set(map(structure_of, classes))
 
     def room(self, structure: str, table: QueueTable) -> Room:
         """How much more room of a queue is taken after it."""
@@ -90,10 +96,11 @@ class Planner:
         self._table = table
         self._details = details
 
-    def plan(self, change: Change, position: int, now_ms: int, before: Sequence[Plan]) -> Plan:
-        """The plan of a change, with items at positions from `position` on, after those `before` it in its transaction.
+    def plan(self, change: Change, position: int, now_ms: int, added: dict[str, Room]) -> Plan:
+        """The plan of a change, with items at positions from `position` on.
 
-        Raises `QueueFull`, `TooLarge`, `ConfigError` and `NewerVersion`: nothing of the change is to be written.
+        `added` is the room that the plans before it in its transaction take, by queue; this one adds its own. Raises `QueueFull`,
+        `TooLarge`, `ConfigError` and `NewerVersion`: nothing of the change is to be written.
         """
         items = self._placed(change.items, position, now_ms)
         details = self._delays(items, change.delays, now_ms)
@@ -110,8 +117,12 @@ class Planner:
                 items.append(dead)
                 gone.append((entry.key_class, entry.key))
         plan = Plan(items, gone, details + self._details.deletes(gone), change.others)
-        for structure in sorted({item.structure for item in change.items}):
-            self._check_room(structure, plan, before)
+        bounded = {one for one in plan.structures if self._details.options(one).is_bounded}
+        more = {structure: plan.room(structure, self._table) for structure in sorted(bounded)}
+        for structure in sorted(bounded & {item.structure for item in change.items}):
+            self._check_room(structure, more[structure], added.get(structure, NOTHING))
+        for structure, room in more.items():
+            added[structure] = added.get(structure, NOTHING).plus(room)
         return plan
 
     def bounded_by_bytes(self, items: Iterable[PutItem]) -> set[str]:
@@ -123,20 +134,14 @@ class Planner:
         """The name of a queue in messages."""
         return f"{self._name}/{structure}"
 
-    def has_room(self, structure: str, more: Room, before: Sequence[Plan] = ()) -> bool:
-        """Whether a queue has room for so much now."""
-        there = self._table.room(structure)
-        for plan in before:
-            there = there.plus(plan.room(structure, self._table))
-        return fits(self._details.options(structure), there, more)
+    def has_room(self, structure: str, more: Room, added: Room = NOTHING) -> bool:
+        """Whether a queue has room for so much now, beside what is `added` before it."""
+        return fits(self._details.options(structure), self._table.room(structure).plus(added), more)
 
-    def _check_room(self, structure: str, plan: Plan, before: Sequence[Plan]) -> None:
+    def _check_room(self, structure: str, more: Room, added: Room) -> None:
         options = self._details.options(structure)
-        if not options.is_bounded:
-            return
-        more = plan.room(structure, self._table)
         check_possible(self.name_of(structure), options, more)
-        if not self.has_room(structure, more, before):
+        if not self.has_room(structure, more, added):
             raise full(self.name_of(structure), options)
 
     def _placed(self, items: Sequence[PutItem], position: int, now_ms: int) -> list[Entry]:

@@ -188,8 +188,9 @@ class QueueWrites:
         position = max(self.record.position, self._table.last_position, now << TIMESTAMP_SHIFT)
         planned: list[Change] = []
         plans: list[Plan] = []
+        added: dict[str, Room] = {}
         for change in batch:
-            plan = await self._planned(change, position + 1, now, plans)
+            plan = await self._planned(change, position + 1, now, added)
             if plan is not None:
                 planned.append(change)
                 plans.append(plan)
@@ -212,20 +213,20 @@ class QueueWrites:
         else:
             _fail(planned[0], refused)
 
-    async def _planned(self, change: Change, position: int, now_ms: int, before: list[Plan]) -> Plan | None:
+    async def _planned(self, change: Change, position: int, now_ms: int, added: dict[str, Room]) -> Plan | None:
         """The plan of a change. None if it is over: it was refused, or changes nothing."""
         try:
             for structure in self._planner.bounded_by_bytes(change.items):
                 await self._note_sizes(structure)
             try:
-                plan = self._planner.plan(change, position, now_ms, before)
+                plan = self._planner.plan(change, position, now_ms, added)
             except QueueFull:
                 found = [
                     await self._forget_expired(structure) for structure in {item.structure for item in change.items}
                 ]
                 if not any(found):
                     raise
-                plan = self._planner.plan(change, position, now_ms, before)
+                plan = self._planner.plan(change, position, now_ms, added)
         except KvwalError as refused:
             _fail(change, refused)
             return None

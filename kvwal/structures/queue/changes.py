@@ -15,7 +15,7 @@ from kvwal.errors import ConfigError
 from kvwal.log.submission import ENTRY_BYTES, Completion, GroupView, Submission, cut, size_of
 from kvwal.structures.business import LocalBusiness
 from kvwal.structures.queue.capacity import check_room, room_of
-from kvwal.structures.queue.deliveries import DELIVERY_BYTES, Delivery, delivery_entry, delivery_of
+from kvwal.structures.queue.deliveries import DELIVERY_BYTES, Delivery, delivery_entry, delivery_of, give_back_bytes
 from kvwal.structures.queue.options import (
     NO_OPTIONS,
     Changes,
@@ -293,7 +293,7 @@ class QueueBlock:
         if not self._state.options.counts_deliveries:
             return []
         return [
-            GiveBack(size_of([entry]) + 2 * DELIVERY_BYTES, partial(self._changes.given_back, entry))
+            GiveBack(give_back_bytes(entry), partial(self._changes.given_back, entry))
             for held in self._held
             for entry in held.entries
         ]

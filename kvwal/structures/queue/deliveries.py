@@ -9,10 +9,16 @@ from __future__ import annotations
 import msgspec
 
 from kvwal.entry import DataEntry, Entry, make_entry
+from kvwal.log.submission import size_of
 from kvwal.structures.queue.options import JSON
 
 DELIVERY_BYTES = 128
 """More than the bytes of the entry of a delivery, in the ring and in the log."""
+
+
+def give_back_bytes(item: Entry) -> int:
+    """The most bytes that the give-back of an item takes in a transaction: one delivery more, or the move to the dead letters."""
+    return size_of([item]) + 2 * DELIVERY_BYTES
 
 
 class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
