@@ -61,8 +61,10 @@ class ClusterReader:
 
     def count(self, queue: QueueName) -> int:
         """See `QueueReader.count`."""
-        found = self._queue(queue)
-        return 0 if found is None else len(found) + found.delayed
+        if (found := self._queue(queue)) is None:
+            return 0
+        counts = found.counts()
+        return counts.ready + counts.delayed
 
     def knows(self, queue: QueueName) -> bool:
         """See `QueueReader.knows`."""
@@ -74,8 +76,10 @@ class ClusterReader:
 
     def numbers(self, queue: QueueName) -> Numbers:
         """See `QueueReader.numbers`."""
-        found = self._queue(queue)
-        return Numbers(0, 0) if found is None else Numbers(found.in_flight, found.delayed)
+        if (found := self._queue(queue)) is None:
+            return Numbers(0, 0)
+        counts = found.counts()
+        return Numbers(counts.in_flight, counts.delayed)
 
     def options(self, queue: QueueName) -> QueueOptions:
         """See `QueueReader.options`."""

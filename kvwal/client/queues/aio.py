@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from datetime import date
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
-
-from msgspec import UNSET
 
 from kvwal.client.queues.aio_transaction import AsyncClusterTransaction, AsyncQueueTransaction
 from kvwal.client.queues.aio_waiting import Client, awaited, put_when_room
@@ -17,7 +15,7 @@ from kvwal.entry import DataEntry
 from kvwal.store.aio.map import Map
 from kvwal.structures.handle import Handle
 from kvwal.structures.queue.changes import checked_number
-from kvwal.structures.queue.options import NameChange, NumberChange, QueueOptions, SecondsChange, given_changes
+from kvwal.structures.queue.options import Changes, QueueOptions, SettableOptions
 from kvwal.structures.queue.positions import of_items, queue_structure
 from kvwal.structures.queue.queue import QueuedItem
 from kvwal.structures.queue.waiting import first_of
@@ -29,7 +27,7 @@ T = TypeVar("T")
 _AT_ONCE = 1000
 
 
-class ClusterQueue(Handle, AsyncIterator[Any]):
+class ClusterQueue(Handle, AsyncIterator[Any], SettableOptions[Coroutine[Any, Any, QueueOptions]]):
     """A queue of a cluster for tasks: see `kvwal.store.aio.queue.Queue`, and `kvwal.client.queues.queue.ClusterQueue`.
 
     A take that is cancelled puts its items back at their old places before it raises `CancelledError`.
@@ -124,21 +122,7 @@ class ClusterQueue(Handle, AsyncIterator[Any]):
         """See `Queue.options`."""
         return await self._asked(lambda own: own.options())
 
-    async def set_options(
-        self,
-        *,
-        capacity: NumberChange = UNSET,
-        capacity_bytes: NumberChange = UNSET,
-        redelivery_delay: SecondsChange = UNSET,
-        max_deliveries: NumberChange = UNSET,
-        dead_letters: NameChange = UNSET,
-        ttl: SecondsChange = UNSET,
-    ) -> QueueOptions:
-        """See `Queue.set_options`."""
-        changes = given_changes(
-            capacity=capacity, capacity_bytes=capacity_bytes, redelivery_delay=redelivery_delay,
-            max_deliveries=max_deliveries, dead_letters=dead_letters, ttl=ttl,
-        )  # fmt: skip
+    async def _set_options(self, changes: Changes) -> QueueOptions:
         return await self._asked(lambda own: own.set_options(**changes))
 
     async def purge(self) -> int:

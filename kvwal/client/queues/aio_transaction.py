@@ -18,6 +18,7 @@ from kvwal.structures.map.changes import EntryBuilder
 from kvwal.structures.map.map import Map
 from kvwal.structures.map.transaction import MapInTransaction
 from kvwal.structures.queue.changes import checked_number
+from kvwal.structures.queue.transaction import BlockPuts
 from kvwal.structures.queue.waiting import first_of
 from kvwal.structures.time_to_live import TimeToLive
 from kvwal.structures.transaction import TransactionChanges
@@ -110,28 +111,14 @@ class AsyncClusterTransaction:
         return self._entered
 
 
-class AsyncQueueTransaction(AsyncClusterTransaction):
+class AsyncQueueTransaction(AsyncClusterTransaction, BlockPuts):
     """A transaction of one queue of a cluster: see `AsyncClusterTransaction`."""
 
     def __init__(self, client: Client, business: str, queue_name: str) -> None:
         super().__init__(client, business)
         self._queue_name = queue_name
 
-    def put(
-        self, item: Any, *, priority: int = 0, ttl: TimeToLive | None = None, delay: TimeToLive | None = None
-    ) -> None:
-        """See `ClusterQueuePuts.put`."""
-        self.queue(self._queue_name).put(item, priority=priority, ttl=ttl, delay=delay)
-
-    def put_many(
-        self,
-        items: Iterable[Any],
-        *,
-        priority: int = 0,
-        ttl: TimeToLive | None = None,
-        delay: TimeToLive | None = None,
-    ) -> None:
-        """See `ClusterQueuePuts.put_many`."""
+    def _put(self, items: Iterable[Any], priority: int, ttl: TimeToLive | None, delay: TimeToLive | None) -> None:
         self.queue(self._queue_name).put_many(items, priority=priority, ttl=ttl, delay=delay)
 
     async def take(self, timeout: float | None = None) -> Any:

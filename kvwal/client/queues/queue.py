@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date
-from typing import Any
-
-from msgspec import UNSET
+from typing import Any, NamedTuple
 
 from kvwal.client.cluster_business import ClusterBusiness
 from kvwal.client.queues.blocks import QueueBlock, Renewals, room_of
@@ -35,14 +33,12 @@ from kvwal.structures.handle import Handle
 from kvwal.structures.queue.changes import MOST_TAKEN, checked_number
 from kvwal.structures.queue.options import (
     JSON,
-    NameChange,
-    NumberChange,
+    Changes,
     QueueOptions,
-    SecondsChange,
+    SettableOptions,
     check_readable,
     checked_changes,
     delay_ms_of,
-    given_changes,
     options_of,
 )
 from kvwal.structures.queue.positions import (
@@ -63,7 +59,19 @@ from kvwal.structures.transaction import checked_size
 from kvwal.structures.watch import Watch, parse_start
 
 
-class ClusterQueue(Handle):
+class QueueCounts(NamedTuple):
+    """The numbers of items that can be taken, that are in flight and that are delayed; `waiting` is that of calls that wait.
+
+    A member of an earlier version delays none, and does not say so.
+    """
+
+    ready: int
+    in_flight: int
+    waiting: int
+    delayed: int = 0
+
+
+class ClusterQueue(Handle, SettableOptions[QueueOptions]):
     """A queue of a cluster. It differs from an embedded queue in these points:
 
     - Takers in any processes share it. What a block has taken goes back to its place when its process has said nothing for 30 s
@@ -178,7 +186,7 @@ class ClusterQueue(Handle):
         return self._browsed(page)
 
     def __len__(self) -> int:
-        return self._counted()[0]
+        return self.counts().ready
 
     def __bool__(self) -> bool:
         """Whether an item can be taken."""
@@ -187,32 +195,18 @@ class ClusterQueue(Handle):
     @property
     def in_flight(self) -> int:
         """See `Queue.in_flight`. The items of takers in all processes."""
-        return self._counted()[1]
+        return self.counts().in_flight
 
     @property
     def delayed(self) -> int:
         """See `Queue.delayed`."""
-        return self._counted()[3]
+        return self.counts().delayed
 
     def options(self) -> QueueOptions:
         """See `Queue.options`."""
         return self._shown_options(self._calls.ask(Options(self.business.name, self.structure), writes=False))
 
-    def set_options(
-        self,
-        *,
-        capacity: NumberChange = UNSET,
-        capacity_bytes: NumberChange = UNSET,
-        redelivery_delay: SecondsChange = UNSET,
-        max_deliveries: NumberChange = UNSET,
-        dead_letters: NameChange = UNSET,
-        ttl: SecondsChange = UNSET,
-    ) -> QueueOptions:
-        """See `Queue.set_options`."""
-        changes = given_changes(
-            capacity=capacity, capacity_bytes=capacity_bytes, redelivery_delay=redelivery_delay,
-            max_deliveries=max_deliveries, dead_letters=dead_letters, ttl=ttl,
-        )  # fmt: skip
+    def _set_options(self, changes: Changes) -> QueueOptions:
         changes = checked_changes(self.structure, changes)
         return self._shown_options(
             self._calls.ask(SetOptions(self.business.name, self.structure, changes), writes=True)
@@ -224,8 +218,8 @@ class ClusterQueue(Handle):
 
     def purge(self) -> int:
         """See `Queue.purge`."""
-        counted = self._counted()
-        purged, left = 0, counted[0] + counted[3]
+        counts = self.counts()
+        purged, left = 0, counts.ready + counts.delayed
         while left > 0 and (taken := self._purged(min(left, MOST_TAKEN))):
             purged += taken
             left -= taken
@@ -302,10 +296,10 @@ class ClusterQueue(Handle):
             yield from found
             after = found[-1].key
 
-    def _counted(self) -> list[int]:
-        """The items that can be taken, those in flight, the calls that wait, and the items that are delayed."""
+    def counts(self) -> QueueCounts:
+        """The numbers of items, by one request."""
         numbers: list[int] = self._calls.ask(Count(self.business.name, self.structure), writes=False)
-        return [*numbers, 0][:4]  # a member of an earlier version delays none
+        return QueueCounts(*numbers)
 
     def _purged(self, most: int) -> int:
         """Take items away, and return how many."""

@@ -13,6 +13,7 @@ from kvwal.entry import Entry, entry_identity
 from kvwal.key_class import is_of_map
 from kvwal.structures.queue.changes import checked_number
 from kvwal.structures.queue.options import delay_ms_of
+from kvwal.structures.queue.transaction import BlockPuts
 from kvwal.structures.queue.waiting import first_of
 from kvwal.structures.time_to_live import TimeToLive
 from kvwal.structures.transaction import TransactionChanges, checked_size, commit
@@ -54,7 +55,7 @@ class BlockQueue(Protocol):
         ...
 
 
-class ClusterQueuePuts:
+class ClusterQueuePuts(BlockPuts):
     """The puts of one queue in a block. Every call raises `TransactionClosed` outside the block."""
 
     def __init__(self, changes: TransactionChanges, block: QueueBlock, target: BlockQueue) -> None:
@@ -62,24 +63,7 @@ class ClusterQueuePuts:
         self._block = block
         self._target = target
 
-    def put(
-        self, item: Any, *, priority: int = 0, ttl: TimeToLive | None = None, delay: TimeToLive | None = None
-    ) -> None:
-        """Put an item, at the end of the block. A take of the same block does not get it.
-
-        The block ends with `queue.Full`, and changes nothing, if there is no room for its puts then.
-        """
-        self.put_many([item], priority=priority, ttl=ttl, delay=delay)
-
-    def put_many(
-        self,
-        items: Iterable[Any],
-        *,
-        priority: int = 0,
-        ttl: TimeToLive | None = None,
-        delay: TimeToLive | None = None,
-    ) -> None:
-        """Put items in their order, at the end of the block: see `put`."""
+    def _put(self, items: Iterable[Any], priority: int, ttl: TimeToLive | None, delay: TimeToLive | None) -> None:
         self._block_changes.check_open()
         self._block.put(self._target.encoded(items, priority, ttl), delay_ms_of(delay))
 

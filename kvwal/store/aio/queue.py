@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from datetime import date
 from functools import partial
 from typing import Any
-
-from msgspec import UNSET
 
 from kvwal.config import Flush
 from kvwal.counted import counted
@@ -20,7 +18,7 @@ from kvwal.store.aio.waiting import TaskWaiter, put_when_room, taken_by, uncance
 from kvwal.structures.business import LocalBusiness
 from kvwal.structures.queue.capacity import room_of
 from kvwal.structures.queue.changes import MOST_TAKEN, QueueChanges
-from kvwal.structures.queue.options import NameChange, NumberChange, QueueOptions, SecondsChange, given_changes
+from kvwal.structures.queue.options import Changes, QueueOptions, SettableOptions
 from kvwal.structures.queue.positions import of_items, position_of, priority_of, queue_structure
 from kvwal.structures.queue.queue import Queue as SyncQueue
 from kvwal.structures.queue.queue import QueuedItem
@@ -35,7 +33,7 @@ _SHOWN = 10
 """Places of items that an error names."""
 
 
-class Queue(AsyncStructure, AsyncIterator[Any]):
+class Queue(AsyncStructure, AsyncIterator[Any], SettableOptions[Coroutine[Any, Any, QueueOptions]]):
     """A queue of items in a business's log, with the promises of the synchronous `Queue`. Any number of tasks of the loop may use
     it. `async for item in q` takes each item, and waits for the next one, for ever.
 
@@ -158,22 +156,8 @@ class Queue(AsyncStructure, AsyncIterator[Any]):
         """The options of the queue, as they are stored in the log. `NewerVersion` if this version cannot read them."""
         return (await self._reading()).options()
 
-    async def set_options(
-        self,
-        *,
-        capacity: NumberChange = UNSET,
-        capacity_bytes: NumberChange = UNSET,
-        redelivery_delay: SecondsChange = UNSET,
-        max_deliveries: NumberChange = UNSET,
-        dead_letters: NameChange = UNSET,
-        ttl: SecondsChange = UNSET,
-    ) -> QueueOptions:
-        """Store these options, in one transaction, and return all that are set: see `kvwal.Queue.set_options`."""
+    async def _set_options(self, changes: Changes) -> QueueOptions:
         queue = await self._reading()
-        changes = given_changes(
-            capacity=capacity, capacity_bytes=capacity_bytes, redelivery_delay=redelivery_delay,
-            max_deliveries=max_deliveries, dead_letters=dead_letters, ttl=ttl,
-        )  # fmt: skip
         future: asyncio.Future[bool] = self._checked_loop().create_future()
         await self._submit(queue._changes.set_options(changes, future), future)
         return queue.options()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -21,6 +21,7 @@ from kvwal.structures.time_to_live import MOST_SECONDS, TimeToLive
 JSON = "json"
 _MOST = 1 << 53
 """The greatest number of an option: JSON readers of every language keep it."""
+T = TypeVar("T")
 Changes: TypeAlias = dict[str, Any]
 """The options to change, by name; None clears one."""
 
@@ -179,3 +180,33 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
 NumberChange: TypeAlias = int | UnsetType | None
 SecondsChange: TypeAlias = TimeToLive | UnsetType | None
 NameChange: TypeAlias = str | UnsetType | None
+
+
+class SettableOptions(Generic[T]):
+    """The method `set_options` of every queue. `T` is the options or, of a queue for tasks, what has to be awaited for them."""
+
+    def set_options(
+        self,
+        *,
+        capacity: NumberChange = UNSET,
+        capacity_bytes: NumberChange = UNSET,
+        redelivery_delay: SecondsChange = UNSET,
+        max_deliveries: NumberChange = UNSET,
+        dead_letters: NameChange = UNSET,
+        ttl: SecondsChange = UNSET,
+    ) -> T:
+        """Store these options, in one transaction, and return all that are set: see `QueueOptions`. None clears one.
+
+        They hold from this transaction on, for every program that opens the store. Raises `ConfigError`, and changes nothing, if
+        one has a wrong value, or if they do not go together.
+        """
+        return self._set_options(
+            given_changes(
+                capacity=capacity, capacity_bytes=capacity_bytes, redelivery_delay=redelivery_delay,
+                max_deliveries=max_deliveries, dead_letters=dead_letters, ttl=ttl,
+            )
+        )  # fmt: skip
+
+    def _set_options(self, changes: Changes) -> T:
+        """Store the options that were given, and return all."""
+        raise NotImplementedError

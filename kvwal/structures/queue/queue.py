@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from typing import Any, NamedTuple
 
-from msgspec import UNSET
-
 from kvwal.codecs import Codecs
 from kvwal.entry import DataEntry, Entry
 from kvwal.errors import QueueFull
@@ -19,12 +17,10 @@ from kvwal.structures.queue.capacity import room_of
 from kvwal.structures.queue.changes import MOST_TAKEN, QueueChanges
 from kvwal.structures.queue.deliveries import Delivery, delivery_of
 from kvwal.structures.queue.options import (
-    NameChange,
-    NumberChange,
+    Changes,
     QueueOptions,
-    SecondsChange,
+    SettableOptions,
     check_readable,
-    given_changes,
 )
 from kvwal.structures.queue.positions import is_delivery, is_item, key_of, of_items, position_of, priority_of
 from kvwal.structures.queue.transaction import QueueInTransaction
@@ -49,7 +45,7 @@ class QueuedItem(NamedTuple):
     deliveries: int = 0
 
 
-class Queue(Handle):
+class Queue(Handle, SettableOptions[QueueOptions]):
     """A queue of items in a business's log. Any number of threads may use it.
 
     A put and a take return when they are durable, as the flush policy says. If a put raises, the item is not in the queue; if a
@@ -171,25 +167,7 @@ class Queue(Handle):
         """The options of the queue, as they are stored in the log. `NewerVersion` if this version cannot read them."""
         return check_readable(self._state.options, self.name)
 
-    def set_options(
-        self,
-        *,
-        capacity: NumberChange = UNSET,
-        capacity_bytes: NumberChange = UNSET,
-        redelivery_delay: SecondsChange = UNSET,
-        max_deliveries: NumberChange = UNSET,
-        dead_letters: NameChange = UNSET,
-        ttl: SecondsChange = UNSET,
-    ) -> QueueOptions:
-        """Store these options, in one transaction, and return all that are set: see `QueueOptions`. None clears one.
-
-        They hold from this transaction on, for every program that opens the store. Raises `ConfigError`, and changes nothing, if
-        one has a wrong value, or if they do not go together.
-        """
-        changes = given_changes(
-            capacity=capacity, capacity_bytes=capacity_bytes, redelivery_delay=redelivery_delay,
-            max_deliveries=max_deliveries, dead_letters=dead_letters, ttl=ttl,
-        )  # fmt: skip
+    def _set_options(self, changes: Changes) -> QueueOptions:
         waiter = Waiter()
         self._business.submit(self._changes.set_options(changes, waiter), waits=True)
         waiter.result()

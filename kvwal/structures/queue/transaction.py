@@ -38,11 +38,8 @@ class HoldingQueue(Protocol):
         ...
 
 
-class QueuePuts:
-    """The puts of one queue in a block. Every call raises `TransactionClosed` outside the block."""
-
-    def __init__(self, changes: TransactionChanges) -> None:
-        self._block_changes = changes
+class BlockPuts:
+    """The puts of one queue in a block: of a folder or a cluster, on a thread or in a task. They write nothing by themselves."""
 
     def put(
         self, item: Any, *, priority: int = 0, ttl: TimeToLive | None = None, delay: TimeToLive | None = None
@@ -62,6 +59,19 @@ class QueuePuts:
         delay: TimeToLive | None = None,
     ) -> None:
         """Put items in their order, at the end of the block: see `put`."""
+        self._put(items, priority, ttl, delay)
+
+    def _put(self, items: Iterable[Any], priority: int, ttl: TimeToLive | None, delay: TimeToLive | None) -> None:
+        raise NotImplementedError
+
+
+class QueuePuts(BlockPuts):
+    """The puts of one queue in a block. Every call raises `TransactionClosed` outside the block."""
+
+    def __init__(self, changes: TransactionChanges) -> None:
+        self._block_changes = changes
+
+    def _put(self, items: Iterable[Any], priority: int, ttl: TimeToLive | None, delay: TimeToLive | None) -> None:
         block = self._block()
         block.put(priority, self._queue_changes().entries(items, priority, ttl), delay)
 

@@ -80,7 +80,7 @@ def test_the_same_for_tasks(three: Cluster) -> None:
             with pytest.raises(TooLarge):
                 await q.put_many(["c", "d", "e"])
             waiting = asyncio.create_task(q.put("never"))
-            while (await asyncio.to_thread((await q.opened())._counted))[0] < 2:
+            while (await asyncio.to_thread((await q.opened()).counts))[0] < 2:
                 pass
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -90,7 +90,7 @@ def test_the_same_for_tasks(three: Cluster) -> None:
                 assert await t.take() == "a"
             assert await q.take() == "b"
             assert await putter > 0
-            ready, _, _, delayed = await asyncio.to_thread((await q.opened())._counted)
+            ready, _, _, delayed = await asyncio.to_thread((await q.opened()).counts)
             assert ready + delayed == 2
             assert sorted([await q.take(), await q.take()]) == ["a", "c"]
             assert (await content(q), await q.delayed(), await q.in_flight()) == ([], 0, 0)
@@ -113,7 +113,7 @@ def test_no_number_of_putters_overruns_the_capacity(three: Cluster, store: Any) 
         putter.start()
     taken: list[int] = []
     while len(taken) < len(putters) * each:
-        ready, in_flight, _, delayed = q._counted()
+        ready, in_flight, _, delayed = q.counts()
         assert ready + in_flight + delayed <= most
         taken += q.take_many(2, timeout=600)
     for putter in putters:

@@ -267,7 +267,7 @@ def test_a_take_that_is_interrupted_while_it_prints_loses_no_item(
     if number is signal.SIGINT:
         assert (content(store, name), q.in_flight) == (given, 0)
     else:
-        assert sum(q._counted()[:2]) == 50, "in flight, or back already"
+        assert sum(q.counts()[:2]) == 50, "in flight, or back already"
 
 
 @pytest.mark.long
@@ -293,7 +293,7 @@ def test_a_take_waits_for_an_item_that_another_client_puts(store: Any, typed: An
     q.put(1)
     assert q.take() == 1
     with subprocess.Popen(typed("take", "waits", "--timeout", "10m"), stdout=subprocess.PIPE) as process:
-        until(lambda: q._counted()[2] or None)
+        until(lambda: q.counts()[2] or None)
         assert run("put", "waits/other", "of another queue").code == 0
         assert run("put", "waits", "it came").code == 0
         assert (process.communicate()[0], process.returncode) == (b'"it came"\n', 0)
@@ -308,7 +308,7 @@ def test_an_interrupted_wait_takes_nothing(store: Any, typed: Any) -> None:
     with subprocess.Popen(
         typed("take", "stopped", "--timeout", "10m"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
-        until(lambda: q._counted()[2] or None)
+        until(lambda: q.counts()[2] or None)
         process.send_signal(signal.SIGINT)
         assert process.communicate() == (b"", b"")
         assert process.returncode == 130

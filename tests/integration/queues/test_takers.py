@@ -100,7 +100,7 @@ def test_more_takers_wait_than_a_member_has_threads_for(store: Any) -> None:
     takers = [threading.Thread(target=lambda: got.put(business.queue("todo").take())) for _ in range(70)]
     for taker in takers:
         taker.start()
-    while business.queue("todo")._counted()[2] < 16:
+    while business.queue("todo").counts()[2] < 16:
         pass
     business.queue("todo").put_many(range(70))
     for taker in takers:

@@ -80,7 +80,7 @@ async def waits(q: Any, takers: int) -> None:
     """Return when so many takers wait for an item of the queue."""
     of = q._of if isinstance(q, OnThreads) else q
     if isinstance(of, ClusterQueue):
-        while (await asyncio.to_thread(of._counted))[2] < takers:
+        while (await asyncio.to_thread(of.counts))[2] < takers:
             pass
         return
     state = await _state_of(q)
