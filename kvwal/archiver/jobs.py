@@ -10,6 +10,7 @@ import msgspec
 
 from kvwal.errors import KvwalError
 from kvwal.log.files.segment import SealedSegment
+from kvwal.structures.provenance.state import OFF, ProvenanceOptions
 from kvwal_archive.layout import Place
 
 
@@ -62,13 +63,14 @@ class Checkpoint(msgspec.Struct, tag=True):
     """Make a snapshot in `folder` that holds all entries up to the end of these segments.
 
     Deletes up to the timestamp `deletes_before` may be left out. With `shared`, an archive in which other nodes are registered,
-    only the deletes that are not needed there may be.
+    only the deletes that are not needed there may be. Events go into files of their own, which are kept as `keep` says.
     """
 
     folder: str
     segments: list[SegmentRef]
     deletes_before: int
     shared: ArchiveTarget | None = None
+    keep: ProvenanceOptions = OFF
 
 
 class Archive(msgspec.Struct, tag=True):
@@ -109,13 +111,25 @@ class Remove(msgspec.Struct, tag=True):
     last_timestamp: int
 
 
+class Clean(msgspec.Struct, tag=True):
+    """Delete those of the claim files `candidates` in the log's folder that no entry of the log names.
+
+    `segments` are all sealed segments on the disk. Each entry that may name a candidate is in them or in the snapshot: they were
+    sealed after the candidates were listed.
+    """
+
+    folder: str
+    candidates: list[str]
+    segments: list[SegmentRef]
+
+
 class Several(msgspec.Struct, tag=True):
     """Small jobs of several logs, done in parallel: each mostly waits for a disk or a bucket."""
 
     jobs: list[Archive]
 
 
-ArchiverJob = Checkpoint | Archive | Compact | Remove | Several
+ArchiverJob = Checkpoint | Archive | Compact | Remove | Clean | Several
 
 
 class Checkpointed(msgspec.Struct, tag=True):
@@ -134,7 +148,8 @@ class Archived(msgspec.Struct, tag=True):
 
     `nodes` are those that are registered for the business. If this job began the archive with the snapshot, `left_out` is the
     greatest timestamp of a delete that may be missing in it; else 0. `requests` is the number of requests to the archive.
-    `lost_tails` is the number of lost tails of the business that are on record.
+    `lost_tails` is the number of lost tails of the business that are on record. `missing` are contents that the archived entries
+    name and whose bytes are missing or damaged, the first ones, each as a sentence.
     """
 
     last_sequence: int
@@ -143,6 +158,7 @@ class Archived(msgspec.Struct, tag=True):
     left_out: int = 0
     requests: int = 0
     lost_tails: int = 0
+    missing: list[str] = []
 
 
 class Compacted(msgspec.Struct, tag=True):
@@ -153,6 +169,17 @@ class Compacted(msgspec.Struct, tag=True):
     removed: int
     requests: int = 0
     lost_tails: int = 0
+
+
+class Cleaned(msgspec.Struct, tag=True):
+    """The claim files that were deleted, and their bytes; those of which little is named any more; and how many are named by
+    segments only: they may go when these segments have gone.
+    """
+
+    removed: int
+    freed: int
+    sparse: list[str] = []
+    waiting: int = 0
 
 
 class Removed(msgspec.Struct, tag=True):
@@ -182,7 +209,7 @@ class SeveralAnswers(msgspec.Struct, tag=True):
     answers: list[Archived | Failed]
 
 
-Answer = Checkpointed | Archived | Compacted | Removed | Failed | SeveralAnswers
+Answer = Checkpointed | Archived | Compacted | Removed | Cleaned | Failed | SeveralAnswers
 
 
 def _all_errors(kind: type[KvwalError]) -> list[type[KvwalError]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from kvwal.archiver.contents import Uploads, clean
 from kvwal.archiver.jobs import (
     Answer,
     Archive,
@@ -17,6 +18,7 @@ from kvwal.archiver.jobs import (
     ArchiveTarget,
     Checkpoint,
     Checkpointed,
+    Clean,
     Compact,
     Compacted,
     Failed,
@@ -31,8 +33,9 @@ from kvwal.archiver.large_segment import put_large
 from kvwal.archiver.scratch import scratch_beside_log
 from kvwal.entry import TIMESTAMP_SHIFT, Decode, time_mark
 from kvwal.errors import ArchiveError, ArchiveGap, KvwalError
+from kvwal.history.provenance.write import tidy_events, write_events
 from kvwal.history.reads.entry_rows import to_table
-from kvwal.key_class import DROPPED, TIME_MARK
+from kvwal.key_class import DROPPED, EVENTS, TIME_MARK
 from kvwal.log.appender import FULL
 from kvwal.log.checkpoint import Tombstones, checkpoint
 from kvwal.log.files.atomic_file import delete_abandoned
@@ -45,6 +48,7 @@ from kvwal.ports.disk import OS_DISK, Disk
 from kvwal.ports.locks import Lock
 from kvwal_archive import reader, registry, writer
 from kvwal_archive.bases.collect import gc_bases
+from kvwal_archive.contents.collect import gc_contents
 from kvwal_archive.layout import Span
 from kvwal_archive.lost_tails import lost_tails, remove_lost_tails
 from kvwal_archive.maintenance import compaction
@@ -60,6 +64,11 @@ OBJECT_BYTES = 64 << 20
 
 LARGE_BYTES = 2 * OBJECT_BYTES
 """A segment above this size, which has overflow files, is sorted in files. It is in an object of its own."""
+
+_CONTENT_GC_MS = 6 * 3_600_000
+"""How often this process looks in the archive for claim files that nothing names: it reads all claims of a business for that."""
+_looked: dict[tuple[str, ...], int] = {}
+"""When it last looked (unix ms), by archive and business."""
 
 Run = Callable[[list[Callable[[], "Archived | Failed"]]], "list[Archived | Failed]"]
 """Calls the functions and returns their results, in their order."""
@@ -80,6 +89,8 @@ def answer(job: ArchiverJob, disk: Disk = OS_DISK, clock: Clock = SYSTEM, run: R
             return _archive(job, disk, clock)
         if isinstance(job, Remove):
             return _remove_log(job)
+        if isinstance(job, Clean):
+            return clean(job, disk, entry_decoder())
         return _compact(job, disk, clock)
     except (KvwalError, OSError) as error:
         return _failed(job, error)
@@ -105,7 +116,11 @@ def _checkpoint(job: Checkpoint, disk: Disk, clock: Clock) -> Checkpointed:
     segments = [ref.segment() for ref in job.segments]
     # The rest belongs to the process that has the log open, or to another job.
     delete_abandoned(disk, Path(job.folder), only=lambda name: ".snapshot." in name)
-    done = checkpoint(disk, clock, Path(job.folder), segments, entry_decoder(), tombstones=_tombstones(job))
+    write_events(disk, clock, Path(job.folder), segments, entry_decoder())
+    done = checkpoint(
+        disk, clock, Path(job.folder), segments, entry_decoder(), tombstones=_tombstones(job), leaves_out=EVENTS
+    )
+    tidy_events(disk, clock, Path(job.folder), job.keep)
     if done is not None:
         return Checkpointed(done.last_sequence, done.size, done.is_delta)
     parts = snapshot_parts(log_files(disk, Path(job.folder))[1])
@@ -160,7 +175,9 @@ def _archive(job: Archive, disk: Disk, clock: Clock) -> Archived:
     wanted = [ref for ref in job.segments if ref.last > last]
     _check_same_log(job, objects, covered)
     begins = wanted[0].first if wanted else _snapshot_end(disk, Path(job.folder)) + 1
+    uploads = Uploads(objects, place, disk, Path(job.folder))
     if last == 0 and begins > 1:
+        uploads.snapshot(decode)
         last, seeded, left_out = _seed(job, disk, objects, decode, begins)
         timestamp = max(timestamp, seeded)
         wanted = [ref for ref in wanted if ref.last > last]
@@ -171,6 +188,7 @@ def _archive(job: Archive, disk: Disk, clock: Clock) -> Archived:
             " (with the snapshot).",
         )
     for batch in _batches(up_to_bytes(wanted, job.most_bytes)):
+        uploads.segments([ref.segment() for ref in batch], decode)
         if batch[0].size > LARGE_BYTES:
             greatest = put_large(objects, place, job.target.log_id, disk, decode, batch[0].segment())
         else:
@@ -180,7 +198,7 @@ def _archive(job: Archive, disk: Disk, clock: Clock) -> Archived:
     where = (place.namespace, place.cluster, place.business)
     nodes = [other.node for other in registry.registered(objects, *where)]
     lost = len(lost_tails(objects, *where))
-    return Archived(last, timestamp, nodes, left_out, objects.requests, lost)
+    return Archived(last, timestamp, nodes, left_out, objects.requests, lost, uploads.missing)
 
 
 def _check_same_log(job: Archive, objects: Objects, covered: Coverage) -> None:
@@ -283,6 +301,9 @@ def _compact(job: Compact, disk: Disk, clock: Clock) -> Compacted:
     removed = compaction.gc(objects, place, now_ms=now, grace_ms=job.grace_ms)
     where = (place.namespace, place.cluster, place.business)
     removed += gc_bases(objects, *where, now_ms=now, grace_ms=job.grace_ms)
+    if now - _looked.get((job.target.url, *where), 0) >= _CONTENT_GC_MS:
+        removed += gc_contents(objects, *where, now_ms=now, grace_ms=job.grace_ms)
+        _looked[job.target.url, *where] = now
     removed += remove_lost_tails(objects, *where, max(0, now - job.history_ms) << TIMESTAMP_SHIFT)
     lost = len(lost_tails(objects, *where))
     return Compacted(len(written), len(removed), objects.requests, lost)

@@ -1,0 +1,73 @@
+"""Checksums of bytes that come in parts: CRC-32C, which reads check, and SHA-256, which names the bytes for everybody."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from functools import partial
+
+import google_crc32c
+
+from kvwal.ports.locks import Semaphore
+from kvwal.ports.posix.vectored import Part
+from kvwal.ports.tasks import Helper
+
+_MOST_WAITING = 8
+"""Parts of a content that wait for a digest beside the write: they bound the memory."""
+
+
+class Digest:
+    """The checksums of all bytes that were added, and their number, `length`."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        self.crc32c = 0
+        self._sha256 = hashlib.sha256()
+
+    def add(self, data: Part) -> None:
+        """Add bytes at the end."""
+        self.length += len(data)
+        self.crc32c = extended(self.crc32c, bytes(data))  # which copies a view
+        self._sha256.update(data)
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of the bytes so far, in hex."""
+        return self._sha256.hexdigest()
+
+
+class DigestBeside:
+    """The checksums of bytes that a thread of its own adds, while the caller writes them. Used by one thread."""
+
+    def __init__(self) -> None:
+        """Without a free thread, the caller's does all of it."""
+        self._digest = Digest()
+        self._room = Semaphore(_MOST_WAITING)
+        self._helper: Helper | None = None
+        with suppress(RuntimeError):
+            self._helper = Helper("kvwal-digest")
+
+    def add(self, data: Part) -> None:
+        """Add bytes at the end. Waits while many parts wait."""
+        if self._helper is None:
+            self._digest.add(data)
+        else:
+            self._room.acquire()
+            self._helper.begin(partial(self._add, data))
+
+    def end(self) -> Digest:
+        """The checksums of all bytes that were added. Ends the thread. A second call returns the same."""
+        if self._helper is not None:
+            self._helper.close()
+        return self._digest
+
+    def _add(self, data: Part) -> None:
+        try:
+            self._digest.add(data)
+        finally:
+            self._room.release()
+
+
+def extended(crc: int, data: bytes) -> int:
+    """The CRC-32C of bytes that have `crc`, with `data` behind them."""
+    return int(google_crc32c.extend(crc, data))

@@ -1,0 +1,95 @@
+"""The check of a log's contents: each claim of the latest entries against the claim files beside the log.
+
+Nothing is changed, and the log may be in use. A file that only the archive has is no fault: after a restore bytes come back when
+they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from kvwal.content.claim import Claim, is_content
+from kvwal.content.digest import extended
+from kvwal.content.folder import claim_path
+from kvwal.content.named import CONTENT_RANGE, NamedClaim, claims_of
+from kvwal.counted import counted
+from kvwal.history.reads.range_reader import live_entries
+from kvwal.log.files.names import CONTENT_FOLDER, log_folder
+from kvwal.ports.disk import Disk
+from kvwal.scrub.inspect import Inspection
+from kvwal_archive.contents.files import ArchivedContents
+from kvwal_archive.layout import Place
+from kvwal_archive.objects import Objects
+
+_STEP = 1 << 20
+Check = Callable[[Disk, Path, Claim], str]
+"""What is wrong with the bytes of a claim in a file, or ""."""
+
+
+def check_contents(
+    disk: Disk, root: Path, place: Place, now_ms: int, objects: Objects | None, *, whole: bool
+) -> Iterator[Inspection]:
+    """The claim files of a log, each with its first problem, or "". With `whole` all claimed bytes are read, else only sizes.
+
+    Without an archive, `objects`, a file that is not beside the log is missing. Raises `CorruptLog`, `ArchiveError`.
+    """
+    unreadable: list[str] = []
+    named: dict[str, list[NamedClaim]] = {}
+    entries = live_entries(disk, root, [place], *CONTENT_RANGE, now_ms, is_content)
+    for one in claims_of(entries, lambda name, error: unreadable.append(error.what)):
+        named.setdefault(one.claim.file, []).append(one)
+    for sentence in unreadable:
+        yield _inspected(CONTENT_FOLDER, 0, 0, sentence)
+    folder = log_folder(root, place)
+    archived: dict[str, int] | None = None
+    check = _bytes_problem if whole else _size_problem
+    for file, claims in sorted(named.items()):
+        path = claim_path(folder, file)
+        name = str(path.relative_to(folder))
+        if disk.exists(path):
+            yield _inspected(name, len(claims), disk.size(path), _first_problem(disk, path, claims, check))
+            continue
+        if objects is not None and archived is None:
+            archived = ArchivedContents(objects, place.namespace, place.cluster, place.business).sizes()
+        if archived is None or file not in archived:
+            where = "the archive has it neither" if archived is not None else "there is no archive"
+            yield _inspected(name, len(claims), 0, f"{_named(claims[0])}: the file is missing, and {where}.")
+
+
+def _first_problem(disk: Disk, path: Path, claims: list[NamedClaim], check: Check) -> str:
+    for one in claims:
+        try:
+            problem = check(disk, path, one.claim)
+        except OSError as error:
+            problem = f"it cannot be read: {error.strerror}"
+        if problem:
+            return f"{_named(one)}: {problem}."
+    return ""
+
+
+def _size_problem(disk: Disk, path: Path, claim: Claim) -> str:
+    missing = claim.offset + claim.length - disk.size(path)
+    return f"the file ends {counted(missing, 'byte')} too early" if missing > 0 else ""
+
+
+def _bytes_problem(disk: Disk, path: Path, claim: Claim) -> str:
+    crc, at = 0, 0
+    while at < claim.length:
+        part = disk.read_part(path, claim.offset + at, min(_STEP, claim.length - at))
+        if not part:
+            return f"the file ends {counted(claim.length - at, 'byte')} too early"
+        crc, at = extended(crc, part), at + len(part)
+    return (
+        ""
+        if crc == claim.crc32c
+        else f"{claim.length:,} bytes from byte {claim.offset} on are not those that were written"
+    )
+
+
+def _named(one: NamedClaim) -> str:
+    return f"the content {one.name!r}"
+
+
+def _inspected(name: str, contents: int, size: int, problem: str) -> Inspection:
+    return Inspection(name, 0, 0, contents, size, "damaged" if problem else "sealed", problem)
