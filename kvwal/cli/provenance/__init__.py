@@ -1,0 +1,1 @@
+"""The commands of `kvwal provenance`: search, lineage, replay."""
