@@ -24,8 +24,10 @@ _FOR_HTTP = ("starlette", "uvicorn", "prometheus_client")
 _not_stopped = logged("the follower could not be told to stop")
 
 
-def follow(open_store: OpenStore, places: Sequence[str], every: float, http: str | None) -> None:
-    """Follow the event logs at these places until SIGTERM or SIGINT."""
+def follow(
+    open_store: OpenStore, places: Sequence[str], every: float, http: str | None, *, keep_logs: bool = False
+) -> None:
+    """Follow the event logs at these places until SIGTERM or SIGINT. `keep_logs`: keep those that have ended, or are quiet."""
     if not places:
         raise ConfigError(
             "--follow needs folders of event logs.", hint="Name them: kvwal record LOCATION DIR_OR_URL… --follow"
@@ -39,7 +41,7 @@ def follow(open_store: OpenStore, places: Sequence[str], every: float, http: str
     folders = [open_folder(place) for place in places]
     log_as_json()
     status, stop = FollowerStatus(SYSTEM), threading.Event()
-    service = FollowerService(open_store, folders, status, SYSTEM, stop, every)
+    service = FollowerService(open_store, folders, status, SYSTEM, stop, every, keep_logs=keep_logs)
     log = get_logger(__name__)
     began = partial(log.info, "following event logs", places=[folder.url for folder in folders])
     asyncio.run(_serve(service, status, stop, address, began))

@@ -11,6 +11,7 @@ import typer
 from kvwal.cli import show
 from kvwal.cli.locations import StoreSelection
 from kvwal.cli.options import At, Json, count_parser
+from kvwal.cli.show import Format
 from kvwal.cli.spark.job_tables import (
     APPLICATIONS,
     application_row,
@@ -25,25 +26,41 @@ from kvwal.cli.spark.job_tables import (
     status_cell,
     time_text,
 )
+from kvwal.cli.spark.kept import check_may_have_kept, kept_in, only_kept, parse_stage, show_tasks
 from kvwal.cli.tables import Sheet, columns, print_sheets
 from kvwal.cli.text import parse_time, visible
 from kvwal.config import parse_duration
 from kvwal.errors import ConfigError
 from kvwal.location.archived import ArchiveReader
-from kvwal.location.cluster import ClusterMaps
 from kvwal.location.moments import MomentReader
-from kvwal.location.readers import LocationReader
 from kvwal.ports.clock import SYSTEM
 from kvwal.scrub.units import size
 from kvwal.spark import queries
 from kvwal.spark.eventlog.log_reader import BUSINESS
+from kvwal.spark.kept.contents import kept_logs
 from kvwal.spark.queries import RecordedApplication
-from kvwal.spark.record_reader import ClusterRecords, RecordReader, reader_of, reader_of_entries, under
-from kvwal.store.read_only import ReadOnlyBusiness
+from kvwal.spark.record_reader import RecordReader, records_of, under
 
 T = TypeVar("T")
 _DAY_MS = 86_400_000
 _PLURALS = {"job": "jobs", "stage": "stages", "sql": "SQL executions", "batch": "batches", "failure": "failures"}
+
+
+Limit = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        help="The latest N applications, or jobs or tasks of an application; 0 for all. JSON has all.",
+        parser=count_parser("--limit", 0),
+    ),
+]
+Tasks = Annotated[
+    str | None,
+    typer.Option(
+        metavar="STAGE[.ATTEMPT]", help="The tasks of a stage of the application, a row each, from its kept event log."
+    ),
+]
+TasksFormat = Annotated[Format | None, typer.Option(help="How to print the tasks of --tasks.", show_default=False)]
 
 
 def jobs(
@@ -60,20 +77,24 @@ def jobs(
         str | None,
         typer.Option(help="The last 30 runs of the application, job or query with this name or description."),
     ] = None,
-    limit: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            help="The latest N applications, or jobs of an application; 0 for all. JSON has all.",
-            parser=count_parser("--limit", 0),
-        ),
-    ] = 50,
+    limit: Limit = 50,
+    tasks: Tasks = None,
     at: At = None,
+    format: TasksFormat = None,
     json: Json = False,
 ) -> None:
-    """Print the recorded Spark applications, newest last; or one application with its jobs; or failures; or runs side by side."""
+    """Print the recorded Spark applications, newest last; or one application with its jobs; or failures; or runs side by side; or
+    the tasks of a stage.
+    """
     after = parse_since(since)
     most = limit or None
+    if tasks is not None:
+        if failed or since or runs or at:
+            raise ConfigError("--tasks goes with none of --failed, --since, --runs and --at.", hint="Leave these out.")
+        _tasks_of_stage(selection, app, parse_stage(tasks), most, format or (Format.json if json else Format.table))
+        return
+    if format is not None:
+        raise ConfigError("--format is for --tasks.", hint="Leave it out, or ask with `kvwal query … --format csv`.")
     selection.check_there()
     with selection.reader(at) as store:
         if BUSINESS not in store.businesses():
@@ -94,6 +115,22 @@ def jobs(
             show_all(records, after, most, json)
 
 
+def _tasks_of_stage(
+    selection: StoreSelection, app: str | None, stage: tuple[int, int | None], most: int | None, form: Format
+) -> None:
+    check_may_have_kept(selection)
+    selection.check_there()
+    with selection.reader() as store:
+        contents = kept_in(store)
+        if app is None:
+            prefix = only_kept(contents)
+        elif next(kept_logs(contents, app), None) is not None or BUSINESS not in store.businesses():
+            prefix = app
+        else:
+            prefix = _application(records_of(store), app).prefix
+        show_tasks(contents, prefix, *stage, most, form)
+
+
 def _application(records: RecordReader, wanted: str) -> RecordedApplication:
     """The application that is asked for. Of one with several attempts, which only its whole key tells apart, name them all."""
     found = queries.one_application(records, wanted)
@@ -106,16 +143,6 @@ def _application(records: RecordReader, wanted: str) -> RecordedApplication:
             f"{found.app.id} was tried {len(every)} times: {named}. This is {found.prefix}; name another one to see it."
         )
     return found
-
-
-def records_of(store: LocationReader) -> RecordReader:
-    """The reader of the records of an open location."""
-    business = store.read_business(BUSINESS)
-    if isinstance(business, ReadOnlyBusiness):
-        return reader_of(business)
-    if isinstance(store, ClusterMaps):
-        return reader_of(ClusterRecords(business.entries))
-    return reader_of_entries(business.entries())
 
 
 def parse_since(text: str | None) -> int:

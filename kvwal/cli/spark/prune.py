@@ -16,6 +16,7 @@ from kvwal.ports.clock import SYSTEM
 from kvwal.spark import retention
 from kvwal.spark.eventlog import log_reader
 from kvwal.spark.index import complete_index, node_of_mark
+from kvwal.spark.kept.contents import KEPT_LOGS, contents_of, every_kept_log
 from kvwal.spark.queries import RecordedApplication
 from kvwal.spark.record_reader import ClusterRecords, reader_of
 from kvwal.store.read_only import ReadOnlyBusiness
@@ -38,7 +39,7 @@ def prune(
     accept_clock: AcceptClock = False,
     json: Json = False,
 ) -> None:
-    """Delete recorded Spark applications whose last event is older than a limit, with all of their records.
+    """Delete recorded Spark applications whose last event is older than a limit, with all of their records and kept logs.
 
     A node of a folder that another process writes to is left out and named: run the command again later.
     """
@@ -75,9 +76,29 @@ def _prune_folder(
     old = retention.old_applications(reader_of(business), before, name)
     prefixes = {recorded.prefix for recorded in old}
     if not dry_run:
+        _prune_kept_logs(folder, prefixes, before, accept_clock)
         for node in business.nodes:
             _prune_node(replace(folder, node=node), prefixes, before, accept_clock)
     return old
+
+
+def _prune_kept_logs(folder: LogSelection, prefixes: set[str], before: int, accept_clock: bool) -> None:
+    """Delete the kept logs of these applications. A node that has none of them is not opened."""
+    with folder.open(read_only=True) as store:
+        if KEPT_LOGS not in store.businesses() or not isinstance(store, ReadOnlyStore):
+            return
+        nodes = store.read_business(KEPT_LOGS).nodes
+    for node in nodes:
+        selection = replace(folder, node=node)
+        with selection.open(read_only=True) as store:
+            own = prefixes.intersection(name.prefix for name in every_kept_log(contents_of(store)))
+        if not own:
+            continue
+        try:
+            with selection.open(accept_clock=accept_clock) as writable:
+                retention.delete_kept_logs(contents_of(writable), writable.map(log_reader.BUSINESS), own, before)
+        except StoreLocked:
+            show.note(f"{node} is in use; its kept logs stay.")
 
 
 def _prune_node(selection: LogSelection, prefixes: set[str], before: int, accept_clock: bool) -> None:

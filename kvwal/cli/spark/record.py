@@ -12,7 +12,9 @@ from kvwal.cli import show
 from kvwal.cli.locations import StoreSelection
 from kvwal.cli.options import LEAST_DURATION, AcceptClock, Json, duration_parser, path_parser
 from kvwal.cli.spark.follow import follow
+from kvwal.cli.spark.kept import check_alone, check_keeps, record_kept
 from kvwal.cli.tables import print_table
+from kvwal.counted import counted
 from kvwal.errors import ConfigError, Kind, KvwalError, StorageFull, StoreLocked
 from kvwal.hlc import second_text
 from kvwal.location.opening import only_reads
@@ -33,7 +35,7 @@ Logs = Annotated[
     typer.Argument(
         metavar="[EVENTLOG_OR_DIR]...",
         help="Event logs, or folders of them, here or behind URLs (s3://…). Without any: the events that killed drivers left"
-        " in their spools.",
+        " in their spools. With --again: ids of applications.",
     ),
 ]
 Follow = Annotated[bool, typer.Option("--follow", help="Go on reading what is written, until SIGTERM or SIGINT.")]
@@ -50,6 +52,15 @@ Every = Annotated[
 Http = Annotated[
     str | None,
     typer.Option(metavar="HOST:PORT", help="With --follow: serve /healthz, /readyz and /metrics there."),
+]
+
+
+KeepLogs = Annotated[
+    bool,
+    typer.Option("--keep-logs", help="Keep each event log, too, as content: for `kvwal jobs --tasks` and --again."),
+]
+Again = Annotated[
+    bool, typer.Option("--again", help="Make the records anew from kept logs, of the named applications, or of all.")
 ]
 
 
@@ -80,6 +91,8 @@ def record(
     following: Follow = False,
     every: Every = EVERY_SECONDS,
     http: Http = None,
+    keep_logs: KeepLogs = False,
+    again: Again = False,
 ) -> None:
     """Read Spark event logs into a store: plain, gzip, zstd, lz4 or snappy, rolling or not, finished or still being written.
 
@@ -90,18 +103,27 @@ def record(
         raise ConfigError(
             "--spool is for spools, and not for event logs.", hint="Leave out --spool, or the event logs."
         )
+    if again:
+        check_alone(selection, {"--follow": following, "--keep-logs": keep_logs, "--spool": spool is not None})
+    if keep_logs:
+        check_keeps(selection)
+        if not logs:
+            raise ConfigError("--keep-logs needs event logs.", hint="Name them, or folders of them: they are kept.")
     if following:
         into = replace(selection, node=_node_for_logs(selection))
-        follow(lambda: into.writer(accept_clock=accept_clock), logs or [], every, http)
+        follow(lambda: into.writer(accept_clock=accept_clock), logs or [], every, http, keep_logs=keep_logs)
         return
     if http is not None:
         raise ConfigError("--http is for a service.", hint="Add --follow, or leave it out.")
     with show.progress() as progress:
-        if logs:
+        if again:
+            _merge_finished(selection, progress)
+            reads = record_kept(selection, _node_for_logs(selection), logs or [], accept_clock, progress)
+        elif logs:
             _merge_finished(selection, progress)
             into = replace(selection, node=_node_for_logs(selection))
             with into.writer(begins=log_reader.BUSINESS, accept_clock=accept_clock) as store:
-                reads = record_event_logs(store, logs, progress)
+                reads = record_event_logs(store, logs, progress, keep_logs=keep_logs)
                 _checkpoint_after(reads, store)
         else:
             root, found_spools = _found_spools(selection, spool)
@@ -113,6 +135,11 @@ def record(
                     hint="Name event logs: kvwal record LOCATION EVENTLOG_OR_DIR…",
                 )
     _print_reads(reads, json)
+    _check_all_read(reads)
+
+
+def _check_all_read(reads: list[log_reader.LogResult]) -> None:
+    """Raise `NotAllRead` if a log could not be read to its end."""
     problems = [read for read in reads if read.problem]
     if problems:
         error = NotAllRead(
@@ -221,7 +248,11 @@ def _print_reads(reads: list[log_reader.LogResult], json: bool) -> None:
         show.note(f"Skipped {read.path.name}: {read.skipped}")
     if (more := len(skipped) - _SKIPPED_BY_NAME) > 0:
         show.note(f"{more:,} more were skipped. With --json each is named.")
+    if kept := sum(bool(read.kept and not read.not_kept) for read in reads):
+        show.note(f"{counted(kept, 'log is', 'logs are')} kept.")
     for read in reads:
+        if read.not_kept:
+            show.note(f"{read.path.name}: {read.not_kept}.")
         if read.replaced:
             show.note(
                 f"{read.path}: a later run of {read.app}. Its records replace those of the run that started at"
