@@ -79,7 +79,7 @@ def _seen(disk: Disk) -> Disk | None:
 
 @pytest.fixture(autouse=True)
 def _laws_hold(request: pytest.FixtureRequest) -> Iterator[None]:
-    """After each test: timestamps along logs ascend, each file has an owner, no job waits too long.
+    """After each test: timestamps along logs ascend, each file has an owner, each content its bytes, no job waits too long.
 
     A test that breaks a law on purpose says so: `@pytest.mark.breaks("files", reason="…")`.
     """

@@ -11,6 +11,11 @@ RESTORE = "tests/crash/power/test_restore.py"
 FOLDER = "tests/crash/power/test_folder.py"
 MERGE = "tests/crash/power/test_merge.py"
 BACKUP = "tests/crash/power/test_backup.py"
+CONTENTS = "tests/crash/power/test_contents.py"
+OF_CONTENTS = f"{CONTENTS}::test_every_cut_of_a_script_with_contents[puts-sync]"
+SEALED = f"{CONTENTS}::test_a_file_that_is_sealed_is_on_the_disk_as_it_is"
+EXPORTED = f"{CONTENTS}::test_a_copy_outside_is_on_the_disk_when_the_export_returns"
+GIVEN = f"{CONTENTS}::test_claim_files_that_another_folder_was_given_are_on_the_disk"
 OVERFLOW = f"{CUTS}::test_every_cut_of_a_script[overflows-sync]"
 
 RETIRED = "tests/unit/store/test_retirement.py::test_every_cut_of_a_log_that_goes_and_comes_back"
@@ -144,12 +149,12 @@ MUTANTS = [
         KILL,
     ),
     Mutant(
-        "fdatasync does nothing", 1, "kvwal/ports/disk.py",
+        "fdatasync does nothing", 1, "kvwal/ports/posix/files.py",
         "        os.fdatasync(self._fd)\n", "        pass\n",
         FOLDER,
     ),
     Mutant(
-        "fsync of a folder does nothing", 1, "kvwal/ports/disk.py",
+        "fsync of a folder does nothing", 1, "kvwal/ports/posix/files.py",
         "            os.fsync(self._fd)\n", "            pass\n",
         FOLDER,
     ),
@@ -217,5 +222,43 @@ MUTANTS = [
     Mutant(
         "the name of an overflow file is not durable before its block", 1, "kvwal/log/overflow/files.py",
         "        self._disk.sync_folder(self._folder)\n", "", OVERFLOW,
+    ),
+    Mutant(
+        "the bytes of a large content are not durable before its name", 1, "kvwal/content/own_file.py",
+        "        file.datasync()\n        self._disk.rename(", "        self._disk.rename(", OF_CONTENTS,
+    ),
+    Mutant(
+        "the file of a large content has no durable name before its entry", 1, "kvwal/content/own_file.py",
+        "        self._disk.sync_folder(self._path.parent)\n", "", OF_CONTENTS,
+    ),
+    Mutant(
+        "the bytes of a small content are not durable before its name", 1, "kvwal/content/shared.py",
+        "            file.write_at(self._end, parts)\n            file.datasync()\n",
+        "            file.write_at(self._end, parts)\n", OF_CONTENTS,
+    ),
+    Mutant(
+        "a shared claim file has no durable name before its first content", 1, "kvwal/content/shared.py",
+        "                    self._disk.sync_folder(path.parent)\n", "                    pass\n", OF_CONTENTS,
+    ),
+    Mutant(
+        "a sealed claim file may be longer after a power cut than its object", 8, "kvwal/content/shared.py",
+        "                file.truncate(self._end)\n                file.datasync()\n",
+        "                file.truncate(self._end)\n", SEALED,
+    ),
+    Mutant(
+        "the bytes of an export are not durable when it returns", 1, "kvwal/content/source.py",
+        "                file.datasync()\n", "", EXPORTED,
+    ),
+    Mutant(
+        "the name of an export is not durable when it returns", 1, "kvwal/content/source.py",
+        "                self._disk.sync_folder(path.parent)\n", "", EXPORTED,
+    ),
+    Mutant(
+        "the names of claim files that a copy was given are not durable", 1, "kvwal/content/transfer.py",
+        "    for section in sorted(sections):\n        disk.sync_folder(section)\n", "", GIVEN,
+    ),
+    Mutant(
+        "a copied claim file is not durable", 1, "kvwal/content/transfer.py",
+        "            file.datasync()\n", "", GIVEN,
     ),
 ]  # fmt: skip

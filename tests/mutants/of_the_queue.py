@@ -109,7 +109,7 @@ MUTANTS = [
         "the first item is written into a file that a version without queues opens",
         2,
         "kvwal/log/writer.py",
-        "        return FORMAT if view is None or self.appender.header.format > FORMAT else format_for(view.classes())\n",
+        "        return FORMAT if view is None or self.appender.header.format == NEWEST else format_for(view.classes())\n",
         "        return FORMAT\n",
         FORMATS,
     ),

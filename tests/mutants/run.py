@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.mutants import (
-    of_overflow,
+    of_files_beside,
+    of_provenance,
     of_shared_queues,
+    of_spark,
     of_the_archive,
     of_the_cluster,
     of_the_disk,
@@ -32,8 +34,9 @@ from tests.mutants.mutant import Mutant
 from tests.repository.source import ROOT, committed
 
 MUTANTS = [
-    *of_the_disk.MUTANTS, *of_the_log.MUTANTS, *of_overflow.MUTANTS, *of_the_queue.MUTANTS, *of_the_archive.MUTANTS,
-    *of_the_cluster.MUTANTS, *of_shared_queues.MUTANTS, *of_the_importers.MUTANTS,
+    *of_the_disk.MUTANTS, *of_the_log.MUTANTS, *of_files_beside.MUTANTS, *of_the_queue.MUTANTS, *of_the_archive.MUTANTS,
+    *of_the_cluster.MUTANTS, *of_shared_queues.MUTANTS, *of_the_importers.MUTANTS, *of_spark.MUTANTS,
+    *of_provenance.MUTANTS,
 ]  # fmt: skip
 AT_ONCE = 2
 TIMEOUT_S = 1_200.0

@@ -37,6 +37,10 @@ LATE_IMPORTS = {
     ): "HTTP is an extra: a follower without --http works without it",
     ("kvwal/cli/spark/follow.py", "kvwal.spark.follower.metrics"): "as above",
     (
+        "kvwal/cli/lineage/console.py",
+        "kvwal.console.service",
+    ): "HTTP is an extra: the command checks for it first and names what is missing",
+    (
         "kvwal/location/connect.py",
         "kvwal.location.cluster_store",
     ): "Hazelcast's client is an extra; `connect` checks for it first and names the missing package",
@@ -181,6 +185,7 @@ EDGES = {
 # Where one stands outside the boundary, each with its reason.
 EDGES_WITH_A_CALLER = {
     ("kvwal/store/aio/structure.py", "run_in_executor"): "awaited where it stands",
+    ("kvwal/store/aio/waiting.py", "run_in_executor"): "awaited by those who call it",
     ("kvwal/ports/processes.py", "register_at_fork"): "what it calls goes through the boundary by itself",
     ("archive/kvwal_archive/objects/s3_closing.py", "run_coroutine_threadsafe"): (
         "a connection that nobody uses any more: if its end fails, its socket ends with the collection of what holds it"

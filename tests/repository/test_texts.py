@@ -17,8 +17,8 @@ BINARY = (
 REGISTRY = re.compile(
     r"pypi\.org|pythonhosted\.org|maven\.org|maven\.apache\.org|crates\.io|golang\.org|npmjs\.|deb\.debian\.org|docker\.io|ghcr\.io|quay\.io"
 )
-OVERFLOW = "/overflow/000"
-"""In the path of an overflow file of a golden log: its name has no ending."""
+NAMELESS = re.compile(r"/overflow/000|/content/[0-9a-f]{2}/")
+"""In the path of an overflow file or a claim file of a golden log: its name has no ending."""
 MACHINE = re.compile(r"(?<![\w.}/-])/(?:work|root|home|tmp|opt|Users)/[\w.-]")
 UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX)\b")
 
@@ -33,7 +33,9 @@ DISTRIBUTIONS = {
 
 def texts() -> list[tuple[str, str]]:
     return [
-        (path, (ROOT / path).read_text()) for path in committed() if not (path.endswith(BINARY) or OVERFLOW in path)
+        (path, (ROOT / path).read_text())
+        for path in committed()
+        if not (path.endswith(BINARY) or NAMELESS.search(path))
     ]
 
 
@@ -61,7 +63,10 @@ def test_nothing_is_left_for_later_in_the_source() -> None:
 def test_every_import_is_a_declared_dependency() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     optional = project["optional-dependencies"]
-    declared = {name_of(line) for line in project["dependencies"] + optional["spark"] + optional["cluster"]}
+    declared = {
+        name_of(line)
+        for line in project["dependencies"] + optional["spark"] + optional["cluster"] + optional["console"]
+    }
     used = {
         name.split(".")[0]
         for module in modules()
@@ -69,7 +74,8 @@ def test_every_import_is_a_declared_dependency() -> None:
         for name in imported(node)
         if name.split(".")[0] not in sys.stdlib_module_names
     }
-    used = {DISTRIBUTIONS.get(name, name) for name in used - {"kvwal", "kvwal_archive", "py4j"}}  # pyspark brings py4j
+    # pyspark brings py4j, and _typeshed is the type checker's own: it is never there at run time
+    used = {DISTRIBUTIONS.get(name, name) for name in used - {"kvwal", "kvwal_archive", "py4j", "_typeshed"}}
     assert used <= declared
     assert declared - used <= {"pandas", "sortedcontainers"} | loaded_by_name(), "declared, but never imported"
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from kvwal.spark import records as rec
 from kvwal.spark.events.parser import parse_line
+from kvwal.spark.lineage.edges import edge_entries
 from kvwal.spark.projection.projection import Projection
 
 NOON = 1_767_268_800_000
@@ -36,7 +37,11 @@ def records() -> dict[str, Any]:
         "b/1/app": rec.Application(id="b", attempt="1", name="load"),
         "b/1/env": rec.Environment(spark={"spark.app.name": "load", "k": "1"}),
     }  # fmt: skip
-    return {key: rec.to_value(record) for key, record in found.items()}
+    values = {key: rec.to_value(record) for key, record in found.items()}
+    ended = rec.Sql(
+        id=2, root=1, status="SUCCEEDED", ended=NOON + 5, reads=[rec.Access("csv", "file:/in")], writes=[access]
+    )
+    return values | edge_entries({"a/sql/0000000002": rec.to_value(ended)})
 
 
 def recorded_lines(*events: dict[str, Any], times: int = 1, stored: dict[str, Any] | None = None) -> dict[str, Any]:

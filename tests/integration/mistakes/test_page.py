@@ -114,7 +114,8 @@ def test_a_mistake_has_its_sentence(
 
 
 def files(folder: Path) -> list[Path]:
-    return sorted(folder.rglob("*"))
+    """The files, but for the segments of a log: an opening for nothing may leave another one, without an entry."""
+    return sorted(path for path in folder.rglob("*") if path.suffix != ".wal")
 
 
 @pytest.fixture(scope="module")

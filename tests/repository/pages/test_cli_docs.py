@@ -1,8 +1,8 @@
 """docs/cli.md has a heading and a run example for every command, and what it shows is what the commands print.
 
-The console blocks of the page are one session in a folder that has nothing but a Spark event log, and logs of three other
-products. `…` stands for anything on its line; times and timestamps may be any; `$ echo $?` shows the exit code of the command
-before it.
+The console blocks of the page are one session in a folder that has nothing but a Spark event log, logs of three other products,
+and events of OpenLineage. `…` stands for anything on its line; times and timestamps may be any; `$ echo $?` shows the exit code
+of the command before it.
 """
 
 from __future__ import annotations
@@ -74,10 +74,13 @@ def test_every_command_has_help_and_a_heading_with_an_example() -> None:
 
 
 def test_what_holds_keys_is_a_map_in_every_help() -> None:
-    """A business is the log of a map, and a name in outputs and options: nobody needs the word to type a command. But of a queue:
-    it is named by its business, which is the boundary of its transactions."""
+    """A business is the log of a map, and a name in outputs and options: nobody needs the word to type a command. But of a queue
+    and of contents: they are named by their business, which is the boundary of their transactions.
+    """
     named = {name for name in commands() if "business" in kvwal(*name.split()[1:], "--help").out.lower()}
-    assert {name for name in named if not name.startswith(("kvwal queue ", "kvwal import flume"))} == set()
+    assert {
+        name for name in named if not name.startswith(("kvwal queue ", "kvwal content ", "kvwal import flume"))
+    } == set()
 
 
 def test_the_version_is_that_of_the_package() -> None:
@@ -93,6 +96,7 @@ def test_the_examples_print_what_the_page_shows(tmp_path: Path, monkeypatch: pyt
     shutil.copytree(ROOT / "tests" / "golden" / "event-log", "event-log")
     for name, log in (("imap", "seatunnel"), ("channel", "flume"), ("flowfile_repository", "nifi-sequential")):
         shutil.copytree(ROOT / "tests" / "golden" / "importers" / log, name)
+    shutil.copy(ROOT / "tests" / "golden" / "openlineage" / "spark-4.3.jsonl", "events.jsonl")
     code = 0
     for example in examples(PAGE.read_text()):
         if example.typed == "echo $?":

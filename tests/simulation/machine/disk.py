@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kvwal.ports.disk import Buffer, File, Folder, Lock, Space
+from kvwal.ports.disk import Buffer, File, Folder, Lock, OpenedFile, Space
+from kvwal.ports.posix.vectored import Part
 from tests.support.disk.durability import Image
 from tests.support.disk.handles import OpenFolder
 from tests.support.disk.limits import Limits
@@ -119,6 +120,10 @@ class ProcessDisk:
         self.enter("read", path)
         return self._memory.read_part(path, offset, size)
 
+    def open_to_read(self, path: Path) -> OpenedFile:
+        self.enter("open", path)
+        return self._memory.open_to_read(path)
+
     def size(self, path: Path) -> int:
         self.process.check_alive()
         return self._memory.size(path)
@@ -221,7 +226,7 @@ class ProcessFile:
         self._size = disk.machine.memory.size(file.path)
         disk.limits.hold(self, file.path)
 
-    def write_at(self, offset: int, parts: Sequence[bytes]) -> None:
+    def write_at(self, offset: int, parts: Sequence[Part]) -> None:
         data = b"".join(parts)
 
         def half_done() -> None:
@@ -244,6 +249,9 @@ class ProcessFile:
         self._disk.enter("truncate", self.path)
         self._file.truncate(size)
         self._size = size
+
+    def begin_writeback(self, offset: int, size: int) -> None:
+        self._file.begin_writeback(offset, size)
 
     def close(self) -> None:
         self._disk.machine.writers.pop(self.path, None)

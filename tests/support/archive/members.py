@@ -9,7 +9,7 @@ import kvwal
 from kvwal.codecs import registry
 from kvwal.entry import DataEntry
 from kvwal.location.archived import ArchiveReader
-from kvwal.store.read_only import BusinessReader
+from kvwal.store.reading.business_reader import BusinessReader
 from kvwal_archive.objects import Objects
 from kvwal_archive.verify import verify
 from tests.support.cluster.nodes import CLUSTER, Cluster, Node

@@ -105,12 +105,18 @@ def _all_killed(scene: Scene) -> None:
 
 
 def _standing_still(scene: Scene) -> None:
-    """Until the others give it up; every second time only for as long as a client waits."""
+    """Until the others give it up; every second time only for as long as a client waits, if one waits for it."""
+
+    def given_up() -> bool:
+        return members_of(scene.cluster.nodes[scene.others[0] - 1]) == len(scene.others)
+
+    unknown = scene.load.clients.of(UNKNOWN)
     os.kill(scene.node.pid, signal.SIGSTOP)
     try:
-        scene.load.clients.wait_told(UNKNOWN, 1)
+        # Where another member decides and has the keys, no answer is lost: then it is only given up.
+        until(lambda: scene.load.clients.of(UNKNOWN) > unknown or given_up() or None)
         if scene.round_ % 2 == 0:
-            until(lambda: members_of(scene.cluster.nodes[scene.others[0] - 1]) == len(scene.others) or None)
+            until(lambda: given_up() or None)
             scene.load.wait()
     finally:
         os.kill(scene.node.pid, signal.SIGCONT)

@@ -13,11 +13,13 @@ from typing import Any
 
 from kvwal import aio
 from kvwal.config import Settings
+from kvwal.ports.clock import Clock
 from kvwal.ports.descriptors import Descriptors
-from kvwal.ports.disk import File, OsDisk, Space
+from kvwal.ports.disk import File, OpenedFile, OsDisk, Space
 from kvwal.ports.posix.vectored import Part, read_all, write_all
 from kvwal.store.options import Options
 from kvwal.store.sync import WritableStore
+from tests.support.disk.handles import LimitedReader
 from tests.support.disk.limits import Limits
 
 START_MS = 1_767_225_600_000
@@ -73,6 +75,11 @@ class FakeDisk(OsDisk):
     def read_part(self, path: Path, offset: int, size: int) -> bytes:
         return read_all(partial(self.limits.read, partial(super().read_part, path)), offset, size)
 
+    def open_to_read(self, path: Path) -> OpenedFile:
+        self.limits.check_free(path)
+        file = super().open_to_read(path)
+        return ReaderOf(self.limits, path, file)
+
     def unlink(self, path: Path) -> None:
         super().unlink(path)
         self.done("unlink")
@@ -110,7 +117,7 @@ class FakeFile:
         self._size = 0 if not file.path.exists() else file.path.stat().st_size
         disk.limits.hold(self, file.path)
 
-    def write_at(self, offset: int, parts: Sequence[bytes]) -> None:
+    def write_at(self, offset: int, parts: Sequence[Part]) -> None:
         self._disk.enter("write_at", self.path)
         self._grow(offset + sum(map(len, parts)))
         write_all(self._write, offset, parts, self.path)
@@ -138,6 +145,9 @@ class FakeFile:
         self._file.truncate(size)
         self._size = size
 
+    def begin_writeback(self, offset: int, size: int) -> None:
+        self._file.begin_writeback(offset, size)
+
     def close(self) -> None:
         self._disk.limits.release(self)
         self._file.close()
@@ -146,6 +156,18 @@ class FakeFile:
         if size > self._size and self._disk.full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
         self._size = max(self._size, size)
+
+
+class ReaderOf(LimitedReader):
+    """A file of a `FakeDisk` that is open for reading."""
+
+    def __init__(self, limits: Limits, path: Path, file: OpenedFile) -> None:
+        super().__init__(limits, path, file.read_at)
+        self._file = file
+
+    def close(self) -> None:
+        super().close()
+        self._file.close()
 
 
 class FakeClock:
@@ -167,7 +189,7 @@ class FakeClock:
         return 0x9E3779B97F4A7C15F39CC0605CEDC835 * self.drawn % (1 << bits)
 
 
-def make_options(root: Path, disk: FakeDisk | None = None, clock: FakeClock | None = None, **given: Any) -> Options:
+def make_options(root: Path, disk: FakeDisk | None = None, clock: Clock | None = None, **given: Any) -> Options:
     """What `kvwal.open` makes of its arguments, with other ports; without an archive unless one is given."""
     ports: dict[str, Any] = {name: port for name, port in (("disk", disk), ("clock", clock)) if port is not None}
     wanted: dict[str, Any] = {
@@ -178,11 +200,11 @@ def make_options(root: Path, disk: FakeDisk | None = None, clock: FakeClock | No
     return Options(root, **(wanted | ports | given))
 
 
-def open_store(root: Path, disk: FakeDisk | None = None, clock: FakeClock | None = None, **given: Any) -> WritableStore:
+def open_store(root: Path, disk: FakeDisk | None = None, clock: Clock | None = None, **given: Any) -> WritableStore:
     """`kvwal.open` with other ports."""
     return WritableStore(make_options(root, disk, clock, **given))
 
 
-def open_aio(root: Path, disk: FakeDisk | None = None, clock: FakeClock | None = None, **given: Any) -> aio.Store:
+def open_aio(root: Path, disk: FakeDisk | None = None, clock: Clock | None = None, **given: Any) -> aio.Store:
     """`kvwal.aio.open` with other ports."""
     return aio.Store(make_options(root, disk, clock, **given))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvwal.ports.disk import Disk
-from kvwal.ports.posix.vectored import Part, write_all
+from kvwal.ports.posix.vectored import Part, read_all, write_all
 from tests.support.disk.durability import Content
 from tests.support.disk.limits import Limits
 
@@ -40,7 +41,7 @@ class MemoryFile:
         self._content = content
         disk.limits.hold(self, path)
 
-    def write_at(self, offset: int, parts: Sequence[bytes]) -> None:
+    def write_at(self, offset: int, parts: Sequence[Part]) -> None:
         try:
             self._disk.enter("write_at", self.path)
         except OSError:
@@ -77,9 +78,27 @@ class MemoryFile:
         self._content.cut(size)
         self._disk.happened()
 
+    def begin_writeback(self, offset: int, size: int) -> None:
+        """A power cut may find them on the disk at any time anyway."""
+
     def close(self) -> None:
         """Nothing is synced."""
         self._disk.limits.release(self)
+
+
+class LimitedReader:
+    """A file that is open for reading, with short reads. `data` has its bytes as long as it is open."""
+
+    def __init__(self, limits: Limits, path: Path, data: Callable[[int, int], bytes]) -> None:
+        self._limits = limits
+        self._data = data
+        limits.hold(self, path)
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        return read_all(partial(self._limits.read, self._data), offset, size)
+
+    def close(self) -> None:
+        self._limits.release(self)
 
 
 class MemoryLock:

@@ -43,7 +43,7 @@ from tests.support.disk.durability import (
     settle,
     walk,
 )
-from tests.support.disk.handles import MemoryFile, MemoryLock, OpenFolder
+from tests.support.disk.handles import LimitedReader, MemoryFile, MemoryLock, OpenFolder
 from tests.support.disk.limits import Limits
 
 CALLS = ("create", "write_at", "datasync", "allocate", "truncate", "rename", "unlink", "make_folder", "sync_folder")
@@ -124,6 +124,10 @@ class MemoryDisk:
     def read_part(self, path: Path, offset: int, size: int) -> bytes:
         data = self.read(path)
         return read_all(partial(self.limits.read, lambda at, count: data[at : at + count]), offset, size)
+
+    def open_to_read(self, path: Path) -> LimitedReader:
+        content = self._content(path)
+        return LimitedReader(self.limits, path, lambda at, count: bytes(content.seen[at : at + count]))
 
     def size(self, path: Path) -> int:
         return len(self._content(path).seen)

@@ -1,4 +1,4 @@
-"""A file of a log that has an entry of a queue says so in its format, so that a kvwal without queues refuses it."""
+"""A file of a log that has an entry of a queue, of provenance or of a content has their format, which an older kvwal refuses."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kvwal.errors import CorruptLog, NewerVersion
-from kvwal.key_class import QUEUE
-from kvwal.log.files.format import WITH_QUEUES, format_for
+from kvwal.key_class import CONTENT, PROVENANCE, QUEUE
+from kvwal.log.files.format import NEWEST, format_for
 from kvwal.log.files.names import FileKind, parse_name
 from kvwal.log.reader import SegmentReader, SnapshotReader, entry_decoder
 from kvwal.ports.disk import Disk
 
-_QUEUE = [QUEUE.encode()]
+_MARKED = [kind.encode() for kind in (QUEUE, PROVENANCE, CONTENT)]
+"""Each entry that needs a format of its own holds one of these in its class."""
 
 
 def unmarked(disk: Disk, folder: Path) -> Iterator[str]:
-    """The files of a log that have an entry of a queue, and not its format. A damaged file is judged as far as it is whole."""
+    """The files of a log that have an entry of a queue, of provenance or of a content, and not its format.
+
+    A damaged file is judged as far as it is whole.
+    """
     for name in sorted(disk.names(folder)):
         kind = parse_name(name).kind
         if kind in (FileKind.SEGMENT, FileKind.SNAPSHOT):
@@ -29,9 +33,12 @@ def unmarked(disk: Disk, folder: Path) -> Iterator[str]:
 def _unmarked(disk: Disk, path: Path, reader_of: type[SegmentReader]) -> Iterator[str]:
     with disk.view(path) as buffer:
         reader = reader_of(path, buffer)
-        if reader.header.format >= WITH_QUEUES:
+        if reader.header.format == NEWEST:
             return
-        for first, entries in reader.numbered(entry_decoder(), holding=_QUEUE):
-            if format_for({entry.key_class for entry in entries}) > reader.header.format:
-                yield f"{path}: format {reader.header.format}, and an entry of a queue at sequence {first} or after it"
+        for first, entries in reader.numbered(entry_decoder(), holding=_MARKED):
+            least = format_for({entry.key_class for entry in entries})
+            if least > reader.header.format:
+                yield (
+                    f"{path}: format {reader.header.format}, and an entry of format {least} at sequence {first} or after it"
+                )
                 return

@@ -1,8 +1,8 @@
 """The owner of each file of a store: a file without an owner stays for ever, and a month of them fills a disk.
 
-In the folder of a log: its segments, and the overflow files that they name; the parts of its snapshot; its lock; the note of the
-jobs that fail; a torn file, which is kept for people; and the unfinished file of a living process. A killed process leaves
-unfinished files: their owner is the next opening, so they count only after a clean close.
+In the folder of a log: its segments, and the overflow files that they name; the parts of its snapshot; its claim files and its
+files of events; its lock; the note of the jobs that fail; a torn file, which is kept for people; and the unfinished file of a
+living process. A killed process leaves unfinished files: their owner is the next opening, so they count only after a clean close.
 """
 
 from __future__ import annotations
@@ -12,9 +12,21 @@ from enum import Enum
 from pathlib import Path
 
 from kvwal.cluster.membership import FOLDER as MEMBERS
+from kvwal.content.folder import claim_files
+from kvwal.history.provenance.files import event_files
 from kvwal.history.restore.restore import STAGE
 from kvwal.log.files.chain import snapshot_parts
-from kvwal.log.files.names import OVERFLOW, RETIRED, SCRATCH_MARK, FileKind, LogFile, is_scratch, parse_name
+from kvwal.log.files.names import (
+    CONTENT_FOLDER,
+    EVENT_FILES,
+    OVERFLOW,
+    RETIRED,
+    SCRATCH_MARK,
+    FileKind,
+    LogFile,
+    is_scratch,
+    parse_name,
+)
 from kvwal.log.reader import SegmentReader, log_files
 from kvwal.node.requests.log_copies import FOLDER as COPY
 from kvwal.ports.disk import Disk
@@ -23,7 +35,13 @@ from kvwal.spark.recording.spool import FOLDER as SPOOLS
 from kvwal.spark.sink.staging import FOLDER as STAGING
 from kvwal.store.options import ARCHIVE_FOLDER
 from kvwal.store.root_nodes.merge import MERGED
-from kvwal_archive.layout import parse_base_key, parse_lost_tail_key, parse_object_key, parse_registration_key
+from kvwal_archive.layout import (
+    parse_base_key,
+    parse_claim_file_key,
+    parse_lost_tail_key,
+    parse_object_key,
+    parse_registration_key,
+)
 from kvwal_archive.objects import Listed
 
 _KEPT = (FileKind.LOCK, FileKind.FAILURES, FileKind.TORN)
@@ -45,8 +63,10 @@ def strangers_of_log(disk: Disk, folder: Path, ended: Ended) -> Iterator[str]:
     parts = snapshot_parts(snapshots) if ended is Ended.CLOSED else snapshots
     owned = {file.name for file in (*segments, *parts)}
     yield from _overflow_strangers(disk, folder, segments, ended)
+    yield from _content_strangers(disk, folder, ended)
+    yield from _event_strangers(disk, folder, ended)
     for file in map(parse_name, disk.names(folder)):
-        if file.name == OVERFLOW:
+        if file.name in (OVERFLOW, CONTENT_FOLDER, EVENT_FILES):
             continue
         if file.name not in owned and file.kind not in _KEPT and not _is_unfinished(disk, folder, file, ended):
             yield f"{folder / file.name} has no owner"
@@ -66,6 +86,26 @@ def _overflow_strangers(disk: Disk, folder: Path, segments: Sequence[LogFile], e
     yield from (
         f"{folder / OVERFLOW / name} has no owner" for name in disk.names(folder / OVERFLOW) if name not in named
     )
+
+
+def _content_strangers(disk: Disk, folder: Path, ended: Ended) -> Iterator[str]:
+    """The files in the folder of claim files that are none. What nothing names any more, the next checkpoint collects."""
+    known = {file.path for file in claim_files(disk, folder)}
+    for section in disk.names(folder / CONTENT_FOLDER):
+        for name in disk.names(folder / CONTENT_FOLDER / section):
+            path = folder / CONTENT_FOLDER / section / name
+            unfinished = name.endswith(".partial") and (ended is Ended.KILLED or disk.is_written(path))
+            if path not in known and not unfinished:
+                yield f"{path} has no owner"
+
+
+def _event_strangers(disk: Disk, folder: Path, ended: Ended) -> Iterator[str]:
+    """The files of events that do not count. What a killed archiver left there, the next checkpoint deletes."""
+    if ended is not Ended.CLOSED:
+        return
+    owned = {name for file in event_files(disk, folder) for name in (file.events, file.terms)}
+    names = disk.names(folder / EVENT_FILES)
+    yield from (f"{folder / EVENT_FILES / name} has no owner" for name in names if name not in owned)
 
 
 def _is_unfinished(disk: Disk, folder: Path, file: LogFile, ended: Ended) -> bool:
@@ -120,6 +160,9 @@ def strangers_of_archive(listed: Sequence[Listed]) -> Iterator[str]:
                 yield f"the object {key} is of a log that the archive does not know"
         elif (base := parse_base_key(key)) is not None:
             if base[0][:3] not in businesses:
+                yield f"{key} is of a business that the archive does not know"
+        elif (claim_file := parse_claim_file_key(key)) is not None:
+            if claim_file[:3] not in businesses:
                 yield f"{key} is of a business that the archive does not know"
         elif parse_registration_key(key) is None and parse_lost_tail_key(key) is None:
             yield f"{key} has no owner"

@@ -21,6 +21,7 @@ from kvwal.store.open_business import OpenBusiness
 from kvwal.store.scheduling.timetable import Timetable
 from kvwal_archive.layout import Place, parse_registration_key
 from kvwal_archive.objects import open_objects
+from tests.support.invariants.contents import names_without_bytes
 from tests.support.invariants.formats import unmarked
 from tests.support.invariants.job_waits import Idle, Passed, due_jobs
 from tests.support.invariants.owners import (
@@ -34,7 +35,7 @@ from tests.support.invariants.time_order import disorder
 
 Report = Callable[[str, str], None]
 """Called with the law that is broken (one of `LAWS`), and a sentence."""
-LAWS = ("files", "formats", "jobs", "timestamps")
+LAWS = ("contents", "files", "formats", "jobs", "timestamps")
 
 
 @contextmanager
@@ -100,6 +101,8 @@ def _close(report: Report, seen: Callable[[Disk], Disk | None], closed: Ended) -
                     report("timestamps", step)
                 for broken in unmarked(disk, business.log.folder):
                     report("formats", broken)
+                for broken in names_without_bytes(disk, business):
+                    report("contents", broken)
 
         return watched
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import struct
@@ -15,13 +16,17 @@ from pathlib import Path
 import pytest
 
 import kvwal
+from kvwal.lineage.openlineage.event_store import EventStore
+from kvwal.lineage.openlineage.events import checked
 from tests.support.disk.mounts import mount, unmount
 from tests.support.java.logs import GOLDEN
+from tests.support.lineage.events import RUN, event
 
 TOKEN = "the-token-of-this-cluster"
 MANY = 20_000
 """Entries of `many`: more than a pipe holds."""
 _FULL = 24 << 20
+LAKE = {"namespace": "s3://lake"}
 
 
 @contextmanager
@@ -39,6 +44,12 @@ def scene() -> Iterator[Path]:
             store.business("mail").queue("urgent").put("a parcel")
             store.queue("work").put("a task")
             store.queue("work").set_options(capacity=1)
+        with kvwal.open(folder / "papers", archive=None) as store:
+            letters = store.business("letters")
+            letters.content().put("2026/may", b"a letter\n")
+            letters.content().put("2026/june", bytes(range(9)))
+            letters.content("drafts").put("first", b"a draft\n")
+            store.map("owners")["letters"] = "ada"
         with kvwal.open(folder / "many", archive=None) as store:
             store.map("many").put_many({f"key-{number:06}": number for number in range(MANY)})
         for name, mode in (("empty", 0o755), ("private", 0o700), ("shared", 0o755)):
@@ -48,6 +59,13 @@ def scene() -> Iterator[Path]:
                 store.map("jobs")["job-1"] = 1
         for path in (folder / "shared").rglob("*"):
             path.chmod(0o755 if path.is_dir() else 0o644)
+        events = [
+            event(inputs=[LAKE | {"name": "raw/orders"}], outputs=[LAKE | {"name": "mart/sales"}]),
+            event(run={"id": RUN}),
+        ]
+        with kvwal.open(folder / "graph", archive=None) as store:
+            EventStore(store.map("openlineage"), "local").put([checked(events[0])])
+        (folder / "bad-events.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in events))
         (folder / "file").write_text("some text\n")
         (folder / "rows.csv").write_text("id,name\n1,ada\n2,\n,eve\n")
         (folder / "bad.jsonl").write_text('{"key": "a", "value": 1}\n{key: "b"}\n')

@@ -82,7 +82,7 @@ def check(base: Path, wanted: list[Model], generation: int, *, tidy: bool = True
     """What a life left: what must be there, that the archive is whole, and that the next life, which is written down, goes on."""
     start = archivers()
     life = Life(base, 0, lambda word: None, start)
-    with kvwal.open(life.root, archive=None, read_only=True) as store:
+    with kvwal.open(life.root, archive=life.archive, read_only=True) as store:
         seen = held_by(store) if store.businesses() else None
     found = life.look()
     assert found in wanted, f"found {brief(found)}, not one of {[brief(state) for state in wanted]}"
@@ -94,6 +94,7 @@ def check(base: Path, wanted: list[Model], generation: int, *, tidy: bool = True
     now = life.look()
     assert now == after, f"the next life left {brief(now)}, not {brief(after)}"
     assert_sound(base)
+    life.end()
     if tidy:
         left = [path for path in base.rglob("*") if "partial" in path.name or path.name == "_restoring"]
         assert not [path for path in left if "lost" not in str(path)], left

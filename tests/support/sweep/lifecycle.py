@@ -15,9 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import kvwal
+from kvwal.content.claim import claim_of
+from kvwal.content.folder import claim_files
+from kvwal.log.files.names import log_folder
+from kvwal.ports.clock import SystemClock
+from kvwal.ports.disk import OS_DISK
 from kvwal.ports.processes import Child
 from kvwal.store.sync import WritableStore
 from kvwal.structures.facade import BusinessTransaction, Structures
+from kvwal_archive.contents.collect import gc_contents
 from kvwal_archive.errors import ArchiveError
 from kvwal_archive.maintenance import compaction as rewrite
 from kvwal_archive.objects import open_objects
@@ -39,6 +45,9 @@ FAR_MS = 1 << 46
 QUEUED = "key"
 """Its value is also put into a queue, with each change."""
 WAITING, FINISHED = "waiting", "finished"
+REPORT, FILE = "report", "file"
+"""Two contents: the value of "key", and that of "larger" so often that it has a claim file of its own."""
+TIMES = 100
 HELD = 3
 """How many items stay in a queue."""
 Model = dict[str, Any]
@@ -61,9 +70,12 @@ def transactions(generation: int, stage: int) -> Iterator[Changes]:
 
 
 def apply(model: Model, changes: Changes) -> Model:
-    """The model after a transaction. One that changes "key" moves an item from queue to queue, too: see `Life._move`."""
+    """The model after a transaction. One that changes "key" changes contents and moves an item from queue to queue, too."""
     after = {**model, **changes}
+    if "larger" in changes:
+        after[FILE] = changes["larger"]
     if QUEUED in changes:
+        after[REPORT] = changes[QUEUED]
         todo, done = model.get(WAITING, []), model.get(FINISHED, [])
         after[WAITING] = [*todo, changes[QUEUED]]
         if len(todo) >= HELD:
@@ -73,10 +85,33 @@ def apply(model: Model, changes: Changes) -> Model:
 
 
 def held_by(store: kvwal.Store) -> Model:
-    """What the map and the queues of an open store hold."""
+    """What the map, the queues and the contents of an open store hold."""
     b = store.business("b")
     queues = {name: list(b.queue(name).browse()) for name in (WAITING, FINISHED)}
-    return dict(b.map()) | {name: items for name, items in queues.items() if items}
+    contents = {name: b.content().get(name).decode() for name in b.content()}
+    if FILE in contents:
+        once = contents[FILE][: len(contents[FILE]) // TIMES]
+        assert contents[FILE] == once * TIMES
+        contents[FILE] = once
+    return dict(b.map()) | {name: items for name, items in queues.items() if items} | contents
+
+
+def assert_nothing_is_left(store: kvwal.Store, folder: Path) -> None:
+    """After an archiving and a checkpoint, each claim file beside the log has a name, and no name's file is elsewhere."""
+    store.archive()
+    store.checkpoint()
+    contents = store.business("b").content()
+    entries = [entry for name in contents if (entry := contents.entry(name)) is not None]
+    assert {file.name for file in claim_files(OS_DISK, folder)} <= {claim_of(entry).file for entry in entries}
+
+
+class OneSection(SystemClock):
+    """A clock whose claim files are all in one section: a life is the same each time, also in how many folders it makes."""
+
+    def random_bits(self, bits: int) -> int:
+        """See `Clock.random_bits`. The name of a claim file has 128."""
+        drawn = super().random_bits(bits)
+        return drawn & ((1 << 120) - 1) if bits == 128 else drawn
 
 
 class Life:
@@ -127,10 +162,17 @@ class Life:
         with self._open() as store:
             return held_by(store)
 
+    def end(self) -> None:
+        """A last opening, after which nothing may be left that has no name."""
+        with self._open() as store:
+            assert_nothing_is_left(store, log_folder(self.root, PLACE))
+
     @contextmanager
     def _open(self) -> Iterator[WritableStore]:
         self._tell("open")
-        with open_store(self.root, archive=self.archive, settings=SETTINGS, start_archiver=self._start) as store:
+        with open_store(
+            self.root, clock=OneSection(), archive=self.archive, settings=SETTINGS, start_archiver=self._start
+        ) as store:
             store.map("b")
             yield store
             self._tell("close")
@@ -147,8 +189,11 @@ class Life:
                         del writing[key]
                     else:
                         writing[key] = value
+                if "larger" in changes:
+                    t.content().put(FILE, changes["larger"].encode() * TIMES)
                 if QUEUED in changes:
                     self._move(business, t, changes[QUEUED])
+                    self._report(t, changes[QUEUED])
             self._tell("done")
 
     def _move(self, business: Structures, t: BusinessTransaction, value: str | None) -> None:
@@ -158,6 +203,12 @@ class Life:
                 t.queue(FINISHED).take(timeout=0)
             t.queue(FINISHED).put(t.queue(WAITING).take(timeout=0))
         t.queue(WAITING).put(value)
+
+    def _report(self, t: BusinessTransaction, value: str | None) -> None:
+        if value is None:
+            t.content().delete(REPORT)
+        else:
+            t.content().put(REPORT, value.encode())
 
     def _ask(self, stage: str, job: Callable[[], None]) -> None:
         """A job of the archiver's process; should that die over it, once more, as the hint says."""
@@ -176,13 +227,19 @@ class Life:
         rewrite.rewrite(objects, PLACE, now_ms=FAR_MS, history_ms=0, force=True)
         self._tell("gc")
         rewrite.gc(objects, PLACE, now_ms=FAR_MS, grace_ms=0)
+        gc_contents(objects, *PLACE[:3], now_ms=FAR_MS, grace_ms=0)
 
     def _restore(self) -> None:
         """Into a new root, which must be what the old one is."""
         self._tell("restore")
         kvwal.restore(self.archive, self._fresh)
-        with kvwal.open(self._fresh, archive=None) as restored, kvwal.open(self.root, read_only=True) as store:
+        with (
+            kvwal.open(self._fresh, archive=self.archive, read_only=True) as restored,
+            kvwal.open(self.root, archive=self.archive, read_only=True) as store,
+        ):
             assert held_by(restored) == held_by(store)
+        with kvwal.open(self._fresh, archive=None) as restored, kvwal.open(self.root, read_only=True) as store:
+            assert dict(restored.map("b")) == dict(store.map("b"))
 
     def _lose(self) -> None:
         """The disk is gone, unless that fails. What it held is kept aside: a rename, so that a kill sees it whole or gone."""

@@ -24,6 +24,7 @@ from kvwal_archive.layout import (
     Span,
     object_key,
     parse_base_key,
+    parse_claim_file_key,
     parse_lost_tail_key,
     parse_object_key,
     parse_registration_key,
@@ -102,8 +103,9 @@ def test_the_names() -> None:
     ]
     assert [parse_registration_key(key) for key in keys[2:4]] == [(PLACE, 1), (PLACE, 2)]
     assert parse_lost_tail_key(keys[4]) == LostTail(PLACE, 250, 115816896921600000, 115816896987136000)
-    (base,) = map(parse_base_key, keys[5:])
+    (base,) = map(parse_base_key, keys[5:6])
     assert base == (BaseName(*PLACE[:3], 115816896921862144, "6f1c2a9e4b7d4c0f8e5a3d2b1c0f9e8d"), None)
+    assert list(map(parse_claim_file_key, keys[6:])) == [(*PLACE[:3], "5eed5eed5eed5eed5eed5eed5eed5eed")]
     assert f"1 to {NAME_LENGTH} characters" in section("Names")
 
 

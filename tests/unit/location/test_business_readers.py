@@ -14,7 +14,7 @@ from kvwal.location.moments import MomentReader
 from kvwal.location.opening import Names, open_reader
 from kvwal.location.parse import ArchiveLocation, FolderLocation
 from kvwal.location.readers import LocationReader
-from kvwal.store.read_only import BusinessReader
+from kvwal.store.reading.business_reader import BusinessReader
 from kvwal.structures.map.view import KeyBounds
 
 LATER = 1 << 62

@@ -11,7 +11,7 @@ from kvwal.errors import ConfigError, CorruptLog
 from kvwal.history.reads.tail_reader import latest_entries, read_local
 from kvwal.log.files.names import log_folder
 from kvwal.scrub.inspect import examine
-from kvwal.store.read_only import read_only_stats
+from kvwal.store.reading.figures import read_only_stats
 from kvwal_archive.layout import Place
 from tests.support.disk.faults import make_options
 from tests.support.log.logs import PLACE, Writer, keys, recovered

@@ -12,6 +12,7 @@ from kvwal.config import Settings
 from kvwal.errors import NewerVersion
 from kvwal.log import recovery
 from kvwal.log.checkpoint import checkpoint
+from kvwal.log.files import format
 from kvwal.log.files.format import HEAD_BYTES, pack_header, unpack_block, unpack_header
 from kvwal.log.files.names import snapshot_name
 from kvwal.log.reader import SegmentEnd, SegmentReader, entry_decoder
@@ -259,9 +260,9 @@ def test_bad_header(tmp_path: Path) -> None:
 def test_newer(tmp_path: Path) -> None:
     three_groups(tmp_path).close()
     path = segments(tmp_path)[0]
-    newer = b"".join(pack_header(msgspec.structs.replace(header(), format=3)))
+    newer = b"".join(pack_header(msgspec.structs.replace(header(), format=format.NEWEST + 1)))
     path.write_bytes(newer + bytes(1000))
-    with pytest.raises(NewerVersion, match="format 3"):
+    with pytest.raises(NewerVersion, match=f"format {format.NEWEST + 1}"):
         recovered(tmp_path)
 
 

@@ -12,6 +12,7 @@ import google_crc32c
 import msgspec
 import pytest
 
+from kvwal.content.folder import claim_path
 from kvwal.entry import DataEntry, encode_entries, make_entry
 from kvwal.log.files.format import (
     ALIGNMENT,
@@ -20,6 +21,8 @@ from kvwal.log.files.format import (
     FORMAT,
     HEAD_BYTES,
     MAX_PAYLOAD,
+    NEWEST,
+    WITH_CONTENT,
     WITH_QUEUES,
     Block,
     BlockKind,
@@ -38,6 +41,7 @@ from kvwal.log.files.format import (
     unpack_snapshot_header,
 )
 from kvwal.log.files.names import (
+    CONTENT_FOLDER,
     OVERFLOW,
     FileKind,
     overflow_name,
@@ -54,6 +58,7 @@ GOLDEN = ROOT / "tests" / "golden" / "log-1"
 DELTAS = GOLDEN.parent / "log-2"
 LARGE = GOLDEN.parent / "log-4"
 QUEUES = GOLDEN.parent / "log-5"
+CONTENTS = GOLDEN.parent / "log-6"
 DATA = (GOLDEN / segment_name(1)).read_bytes()
 EXAMPLE = "A worked example"
 
@@ -102,6 +107,8 @@ def shown(block: Block) -> str:
 
 def test_the_names() -> None:
     names = re.findall(r"^    (\S+)  ", section("segment", "Names"), re.MULTILINE)
+    folder, name = names[-1].split("/", 1)
+    assert (folder, claim_path(Path(), name[3:])) == (CONTENT_FOLDER, Path(names.pop()))
     folder, name = names.pop().split("/")
     assert (folder, overflow_number(name), overflow_name(2)) == (OVERFLOW, 2, name)
     found = [parse_name(name) for name in names]
@@ -171,8 +178,13 @@ def test_an_entry() -> None:
 
 
 def test_the_format_number() -> None:
-    assert all(text.startswith(f"# The {page}: formats {FORMAT} and {WITH_QUEUES}\n") for page, text in PAGES.items())
-    assert tables(section("segment", "Header"))[0][0][2].startswith(f"{FORMAT}, or {WITH_QUEUES} ")
+    told = f"formats {FORMAT}, {WITH_QUEUES} and {WITH_CONTENT}"
+    assert all(text.startswith(f"# The {page}: {told}\n") for page, text in PAGES.items())
+    assert WITH_CONTENT == NEWEST
+    row = tables(section("segment", "Header"))[0][0][2]
+    assert row.startswith(
+        f"{FORMAT}; {WITH_QUEUES} in a file that may have entries of queues or of provenance; {WITH_CONTENT} in"
+    )
 
 
 def test_the_worked_example_is_the_golden_segment() -> None:
@@ -189,9 +201,7 @@ def test_the_blocks_of_the_worked_example() -> None:
     assert tables(section("segment", EXAMPLE))[0] == found
 
 
-@pytest.mark.parametrize(
-    "path", [p for folder in (GOLDEN, DELTAS, QUEUES) for p in folder.iterdir() if p.suffix != ".py"]
-)
+@pytest.mark.parametrize("path", [p for folder in (GOLDEN, DELTAS, QUEUES, CONTENTS) for p in folder.glob("0*.*")])
 def test_written_anew_a_golden_file_is_the_same(path: Path) -> None:
     """What a format says today is what it said when the file was made."""
     golden = path.read_bytes()

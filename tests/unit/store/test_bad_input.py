@@ -9,7 +9,7 @@ import pytest
 
 import kvwal
 from kvwal.errors import ConfigError, CorruptLog, KvwalError, NewerVersion
-from kvwal.log.files.format import Header, pack_header
+from kvwal.log.files.format import NEWEST, Header, pack_header
 from kvwal.log.files.names import log_folder, segment_name, snapshot_name
 from kvwal.node.config import read_file
 from kvwal_archive.layout import Place
@@ -39,7 +39,7 @@ def header(**changes: object) -> Header:
         (segment_name(1), b"\x7fELF" + bytes(500), CorruptLog),
         (segment_name(1), b"PAR1" * 50, CorruptLog),
         (segment_name(1), bytes(4096), CorruptLog),
-        (segment_name(1), b"".join(pack_header(header(format=3))), NewerVersion),
+        (segment_name(1), b"".join(pack_header(header(format=NEWEST + 1))), NewerVersion),
         (segment_name(2), b"".join(pack_header(header(first_sequence=2))), CorruptLog),
         (segment_name(1), b"".join(pack_header(header(first_sequence=2))), CorruptLog),
         (segment_name(1), b"".join(pack_header(header(previous_crc=5))), CorruptLog),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -12,13 +13,14 @@ from kvwal.config import Settings
 from kvwal.entry import Entry, encode_entries
 from kvwal.log.appender import Appender
 from kvwal.log.checkpoint import checkpoint
-from kvwal.log.files.format import FORMAT, WITH_QUEUES
+from kvwal.log.files.format import FORMAT, WITH_CONTENT, WITH_QUEUES
 from kvwal.log.reader import entry_decoder
 from kvwal.ports.disk import OS_DISK
 from kvwal.store.scheduling.timetable import Timetable
 from kvwal_archive.objects import Listed
 from tests.support.disk.faults import FakeClock
 from tests.support.disk.power import MemoryDisk
+from tests.support.invariants.contents import names_without_bytes
 from tests.support.invariants.formats import unmarked
 from tests.support.invariants.job_waits import Passed, due_jobs
 from tests.support.invariants.owners import Ended, strangers_of_archive, strangers_of_log
@@ -49,6 +51,23 @@ def test_files_without_an_owner_are_found(tmp_path: Path) -> None:
     assert clean == [f"/{1:020}.snapshot.7.partial has no owner", "/notes.txt has no owner"]
 
 
+@pytest.mark.breaks("contents", reason="its claim file is deleted, and then too short")
+@pytest.mark.parametrize("size", [None, 3])
+def test_a_content_without_its_bytes_is_found(tmp_path: Path, size: int | None) -> None:
+    with kvwal.open(tmp_path / "root", archive=None) as store:
+        store.content("files").put("empty", b"")
+        store.content("files").put("a", bytes(10))
+        business = store._engine.businesses["files"]
+        assert list(names_without_bytes(OS_DISK, business)) == []
+        (path,) = (path for path in tmp_path.rglob("content/*/*") if path.is_file())
+        if size is None:
+            path.unlink()
+        else:
+            os.truncate(path, size)
+        (how,) = names_without_bytes(OS_DISK, business)
+        assert f"'a' names {path.name} up to byte 10" in how
+
+
 def test_objects_of_a_log_that_is_not_registered_are_found() -> None:
     keys = [f"n/c/b/{node}/{1:020}-{2:020}.parquet" for node in ("known", "gone")]
     listed = [Listed(key, 1, None, 0) for key in ("n/c/b/known/_log", *keys)]
@@ -70,9 +89,15 @@ def test_a_timestamp_that_does_not_ascend_is_found(timestamps: list[int], merged
     assert (disorder(disk, FOLDER) is not None) == found
 
 
-@pytest.mark.parametrize("key_class", ["queue:int", "queue/todo:int", "str", "map/queue:str"])
-@pytest.mark.parametrize("given", [FORMAT, WITH_QUEUES])
-def test_an_entry_of_a_queue_in_a_file_of_another_format_is_found(key_class: str, given: int) -> None:
+@pytest.mark.parametrize(
+    ("key_class", "least"),
+    [
+        ("queue:int", WITH_QUEUES), ("queue/todo:int", WITH_QUEUES), ("content:str", WITH_CONTENT),
+        ("content/files:str", WITH_CONTENT), ("str", FORMAT), ("map/queue:str", FORMAT), ("map/content:str", FORMAT),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("given", [FORMAT, WITH_QUEUES, WITH_CONTENT])
+def test_an_entry_in_a_file_of_an_older_format_is_found(key_class: str, least: int, given: int) -> None:
     disk = MemoryDisk()
     disk.make_folders(FOLDER)
     appender = Appender(disk, FakeClock(), FOLDER, header(), Settings(), [])
@@ -81,7 +106,7 @@ def test_an_entry_of_a_queue_in_a_file_of_another_format_is_found(key_class: str
     appender.rotate()
     checkpoint(disk, FakeClock(), FOLDER, appender.sealed, entry_decoder())
     appender.close(seal=True)
-    files = 2 if key_class.startswith("queue") and given == FORMAT else 0
+    files = 2 if given < least else 0
     assert len(list(unmarked(disk, FOLDER))) == files
 
 

@@ -47,6 +47,7 @@ def test_each_table_has_the_records_of_its_kind(store: kvwal.Store) -> None:
     assert counts == {
         "spark_apps": 2, "spark_jobs": 2, "spark_stages": 1, "spark_rdds": 1, "spark_sql": 1, "spark_executors": 1,
         "spark_streams": 1, "spark_batches": 1, "spark_reads_writes": 2, "spark_settings": 5,
+        "spark_lineage": 2,
     }  # fmt: skip
     for name, count in counts.items():
         assert rows(store, f"SELECT count(*) AS n FROM {name}") == [{"n": count}]
