@@ -71,6 +71,7 @@ def record_flights(root: Path, archive: Path, work: Path) -> None:
             sys.exit(f"the application ended with code {driver.returncode}: see {work / 'stderr.txt'}")
     shell("jobs", root)
     shell("jobs", root, "--failed")
+    shell("lineage", root, work / "flights")
 
 
 def kill_while_writing(root: Path, archive: Path, work: Path) -> None:

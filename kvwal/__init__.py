@@ -28,6 +28,10 @@ if TYPE_CHECKING:
         CodecError,
         CommitUnknown,
         ConfigError,
+        ContentDamaged,
+        ContentFailed,
+        ContentGone,
+        ContentMissing,
         CorruptLog,
         InvalidName,
         Kind,
@@ -50,6 +54,7 @@ if TYPE_CHECKING:
     from kvwal.location.connect import connect
     from kvwal.store.sync import Store
     from kvwal.store.sync import open_store as open
+    from kvwal.structures.content.content import Contents
     from kvwal.structures.map.changes import ABSENT
     from kvwal.structures.map.map import Map
     from kvwal.structures.queue.options import QueueOptions
@@ -59,6 +64,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "ABSENT": "kvwal.structures.map.changes:ABSENT",
+    "Contents": "kvwal.structures.content.content:Contents",
     "DataEntry": "kvwal.entry:DataEntry",
     "Interval": "kvwal.config:Interval",
     "Map": "kvwal.structures.map.map:Map",
@@ -88,6 +94,11 @@ __all__ = [
     "CodecError",
     "CommitUnknown",
     "ConfigError",
+    "ContentDamaged",
+    "ContentFailed",
+    "ContentGone",
+    "ContentMissing",
+    "Contents",
     "CorruptLog",
     "DataEntry",
     "Interval",

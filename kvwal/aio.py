@@ -7,12 +7,13 @@ from importlib import import_module
 from typing import Any
 
 from kvwal.store.aio.business import Business
+from kvwal.store.aio.content import Contents
 from kvwal.store.aio.map import Map, Transaction
 from kvwal.store.aio.queue import Queue
 from kvwal.store.aio.store import Store
 from kvwal.store.aio.store import open_store as open
 
-__all__ = ["Business", "Map", "Queue", "Store", "Transaction", "connect", "open"]
+__all__ = ["Business", "Contents", "Map", "Queue", "Store", "Transaction", "connect", "open"]
 
 connect: Callable[..., Any]
 """`kvwal.client.aio.connect`, imported on first use, because it needs a package of the extra `cluster`."""

@@ -22,6 +22,9 @@
     │   └── CommitUnknown           retry     reopen, then look whether the write is there
     ├── ClockSkew                   retry     correct the clock, wait until it has caught up, or accept it
     ├── CorruptLog                  damage    `kvwal log repair`
+    ├── ContentFailed               retry     mend the disk; nothing was written
+    ├── ContentDamaged              damage    `kvwal content verify`
+    │   └── ContentMissing          damage    bring its file back, from the archive or a backup
     └── ArchiveError                retry     reach the archive
         ├── ArchiveDamaged          damage    `kvwal archive verify`
         └── ArchiveGap              damage    find the missing range, or bring the member back
@@ -59,6 +62,10 @@ __all__ = [
     "CodecError",
     "CommitUnknown",
     "ConfigError",
+    "ContentDamaged",
+    "ContentFailed",
+    "ContentGone",
+    "ContentMissing",
     "CorruptLog",
     "InvalidName",
     "Kind",
@@ -94,6 +101,12 @@ class TooLarge(KvwalError):
 
     Nothing of it was written.
     """
+
+    kind = Kind.CALLER
+
+
+class ContentGone(KvwalError):
+    """The value of an item that is to be replayed is neither in the event nor in the log or the archive. Nothing was put."""
 
     kind = Kind.CALLER
 
@@ -203,3 +216,19 @@ class CorruptLog(KvwalError):
         self.path = Path(path)
         self.offset = offset
         self.sequence = sequence
+
+
+class ContentFailed(KvwalError):
+    """The bytes of a content could not be written to the disk. Nothing was logged, so no name leads to them."""
+
+    kind = Kind.RETRY
+
+
+class ContentDamaged(KvwalError):
+    """The bytes of a content are not those that were written. Other contents can be read."""
+
+    kind = Kind.DAMAGE
+
+
+class ContentMissing(ContentDamaged):
+    """The file with the bytes of a content is neither beside the log nor in the archive. Other contents can be read."""

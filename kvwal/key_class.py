@@ -18,8 +18,14 @@ OWN_MAP = ""
 """The structure that a business's own map is: its entries have no structure in their class."""
 QUEUE = "queue"
 """The kind of the structures that are queues. Files of a log that may have entries of it have a format of their own."""
+CONTENT = "content"
+"""The kind of the structures that are contents: names of bytes that stand in files beside the log."""
+PROVENANCE = "provenance"
+"""The structure that has the events of a business: what happened to its items, and when."""
+EVENTS = "provenance:_event"
+"""The class of the events of a business: an entry for each transaction. They are on disk only."""
 _MARKS, _SCHEMAS = "dropped", "schema"
-_KEPT = frozenset({_MARKS, _SCHEMAS, "time", "intent"})
+_KEPT = frozenset({_MARKS, _SCHEMAS, "time", "intent", PROVENANCE})
 _END_OF_STRUCTURE = ":"
 
 

@@ -6,6 +6,7 @@
     <namespace>/<cluster>/<business>/<node>/_lost.<last>-<after>[-<before>]        a tail of the log that a lost disk took along
     <namespace>/<cluster>/<business>/_base/<timestamp>-<id>.json                   the commit of a base
     <namespace>/<cluster>/<business>/_base/<timestamp>-<id>.<range>-<piece>.<node>.parquet     rows of one node in a base
+    <namespace>/<cluster>/<business>/_content/<section>/<claim file>               bytes of contents, of all nodes
 
 Numbers are decimal with 20 digits, so a listing comes back in log order. Every legal name round-trips, and no other string
 parses as a name.
@@ -31,6 +32,10 @@ _REGISTRATION = re.compile(r"_log(?:\.([1-9][0-9]{0,8}))?")
 _LOST = re.compile(r"_lost\.([0-9]{20})-([0-9]{20})(?:-([0-9]{20}))?")
 _BASE_FOLDER = "_base"
 _BASE = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.(?:json|([0-9]{6})-([0-9]{6})\.(.+)\.parquet)")
+_CONTENT_FOLDER = "_content"
+_CLAIM_FILE = re.compile(r"[0-9a-f]{32}")
+_SECTION = 2
+"""Letters of a claim file's name that are the name of its folder."""
 MAX_PIECE = 999_999
 
 
@@ -222,6 +227,29 @@ def parse_base_key(key: str) -> tuple[BaseName, PartNumber | None] | None:
     if base.timestamp > MAX_NUMBER or (part and _broken_rule(part.node)):
         return None
     return base, part
+
+
+def content_folder(namespace: str, cluster: str, business: str) -> str:
+    """The folder of a business's claim files, with a trailing slash. Raises InvalidName."""
+    names = {"namespace": namespace, "cluster": cluster, "business": business}
+    return "/".join([*(check_name(kind, name) for kind, name in names.items()), _CONTENT_FOLDER, ""])
+
+
+def claim_file_key(namespace: str, cluster: str, business: str, file: str) -> str:
+    """The key of a claim file. Raises InvalidName, or ValueError for a name that is none of a claim file."""
+    if not _CLAIM_FILE.fullmatch(file):
+        raise ValueError(f"not a claim file: {file!r}")
+    return f"{content_folder(namespace, cluster, business)}{file[:_SECTION]}/{file}"
+
+
+def parse_claim_file_key(key: str) -> tuple[str, str, str, str] | None:
+    """Namespace, cluster, business and name of a key that `claim_file_key` built, or None for any other string."""
+    *folders, content, section, file = key.split("/") if key.count("/") == 5 else [""] * 6
+    if content != _CONTENT_FOLDER or not _CLAIM_FILE.fullmatch(file) or section != file[:_SECTION]:
+        return None
+    if any(map(_broken_rule, folders)):
+        return None
+    return folders[0], folders[1], folders[2], file
 
 
 def _split(key: str) -> tuple[Place | None, str]:

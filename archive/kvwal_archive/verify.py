@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from kvwal_archive.contents.check import check_contents
 from kvwal_archive.errors import ArchiveDamaged
 from kvwal_archive.faults import ObjectMissing
-from kvwal_archive.layout import Place, parse_base_key, parse_lost_tail_key, parse_object_key, parse_registration_key
+from kvwal_archive.layout import (
+    Place,
+    parse_base_key,
+    parse_claim_file_key,
+    parse_lost_tail_key,
+    parse_object_key,
+    parse_registration_key,
+)
 from kvwal_archive.merge import BATCH_BYTES, BATCH_ROWS, READ_BUFFER_BYTES
 from kvwal_archive.objects import Listed, Objects, scratch
 from kvwal_archive.parquet.metadata import as_damage
@@ -41,8 +49,8 @@ class ArchiveFault(NamedTuple):
 
     `kind` is one of: damaged (the bytes are not what was put), newer (the format is unknown to this version), foreign (of a log
     that does not count at its place), unknown (no name of the archive), gap (a range in no object), chain (a seal that the next
-    object does not follow), registration (`_log` is missing or cannot be read), base (a base without one of its parts). `key` is
-    an object's key or a place.
+    object does not follow), registration (`_log` is missing or cannot be read), base (a base without one of its parts), content
+    (its bytes are missing or damaged). `key` is an object's key or a place.
     """
 
     kind: str
@@ -69,7 +77,21 @@ def verify(
     """
     listed = objects.list(f"{place.prefix}/" if place else "")
     checked = check_all(objects, listed, f"verifying {place.prefix if place else objects.url}", progress, notes)
-    return report(objects, listed, checked)
+    found = report(objects, listed, checked)
+    faults = list(_content_faults(objects, [info for info, fault in checked if info and not fault], progress))
+    return found._replace(findings=sorted([*found.findings, *faults], key=lambda finding: finding.key))
+
+
+def _content_faults(objects: Objects, sound: Sequence[ObjectInfo], progress: Progress | None) -> Iterator[ArchiveFault]:
+    """The faults of the contents that the sound objects of each log name, superseded ones left out."""
+    by_place: dict[Place, list[ObjectInfo]] = {}
+    for info in sound:
+        if parse_base_key(info.key) is None:
+            by_place.setdefault(info.footer.place, []).append(info)
+    for place, infos in by_place.items():
+        live = set(unsuperseded(info.span for info in infos))
+        for fault in check_contents(objects, place, [info for info in infos if info.span in live], progress):
+            yield ArchiveFault("content", fault.key, fault.text)
 
 
 def report(objects: Objects, listed: Sequence[Listed], checked: Iterable[Checked]) -> Report:
@@ -114,6 +136,8 @@ def check_object(objects: Objects, item: Listed, folder: Path, notes: Notes | No
     """Read one object, or a part of a base, to its last byte. `folder` is for temporary files. Raises ArchiveError."""
     base = parse_base_key(item.key)
     if parse_registration_key(item.key) or parse_lost_tail_key(item.key) or (base and base[1] is None):
+        return None, None
+    if parse_claim_file_key(item.key):  # checked against the claims that name it, once these are known
         return None, None
     if parse_object_key(item.key) is None and base is None:
         return None, ArchiveFault("unknown", item.key, "This is no name of the archive, and nothing reads it.")

@@ -43,6 +43,8 @@ COMMANDS: dict[str, Sequence[str]] = {
         "kvwal.cli.importers.seatunnel:import_seatunnel",
         "kvwal.cli.importers.flume:import_flume",
         "kvwal.cli.importers.nifi:import_nifi",
+        "kvwal.cli.lineage.exchange:import_openlineage",
+        "kvwal.cli.lineage.exchange:export_openlineage",
         "kvwal.cli.commands.ttl:ttl",
     ],
     "The store": [
@@ -62,6 +64,10 @@ COMMANDS: dict[str, Sequence[str]] = {
         "kvwal.cli.spark.jobs:jobs",
         "kvwal.cli.spark.prune:prune",
     ],
+    "Lineage": [
+        "kvwal.cli.lineage.show:lineage",
+        "kvwal.cli.lineage.console:console",
+    ],
 }
 """The commands by the panel of help that lists them: of one word, and `import` with the word of a product."""
 
@@ -79,6 +85,30 @@ GROUPS = [
             "kvwal.cli.queue.changes:queue_purge",
             "kvwal.cli.queue.options:queue_options",
             "kvwal.cli.queue.reads:queue_stats",
+        ],
+    ),
+    CommandGroup(
+        "content",
+        "Contents",
+        "Contents of a folder or an archive: bytes of any size under names. CONTENT is BUSINESS or BUSINESS/NAME.",
+        [
+            "kvwal.cli.content.reads:content_list",
+            "kvwal.cli.content.changes:content_put",
+            "kvwal.cli.content.reads:content_get",
+            "kvwal.cli.content.changes:content_delete",
+            "kvwal.cli.content.reads:content_stats",
+            "kvwal.cli.content.verify:content_verify",
+        ],
+    ),
+    CommandGroup(
+        "provenance",
+        "Provenance",
+        "What happened to the items of a map and its queues.",
+        [
+            "kvwal.cli.provenance.options:provenance_options",
+            "kvwal.cli.provenance.commands:provenance_search",
+            "kvwal.cli.provenance.commands:provenance_lineage",
+            "kvwal.cli.provenance.commands:provenance_replay",
         ],
     ),
     CommandGroup(

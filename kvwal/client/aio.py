@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import date
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 from hazelcast.future import Future as HazelcastFuture
 
@@ -38,6 +38,7 @@ from kvwal.structures.handle import Handle
 from kvwal.structures.map.changes import EntryBuilder
 from kvwal.structures.map.named import StructureCodecs, map_structure
 from kvwal.structures.map.reads import MapReads
+from kvwal.structures.provenance.state import not_in_cluster
 from kvwal.structures.watch import AsyncWatch, Feed, of_structure, parse_start
 
 T = TypeVar("T")
@@ -261,9 +262,17 @@ class ClusterStore(Handle):
         """The queue of the business `name`: see `ClusterQueue`."""
         return self.business(name).queue()
 
+    def content(self, name: str) -> NoReturn:
+        """Raise `ConfigError`: contents of a cluster are not served yet."""
+        self.business(name).content()
+
     def business(self, name: str) -> BusinessOfCluster:
         """The business `name`, with its maps and queues, which commit together."""
         return BusinessOfCluster(self, name, partial(self._map_of, name))
+
+    def provenance(self, name: str) -> NoReturn:
+        """Raise `ConfigError`: a cluster has no provenance."""
+        raise not_in_cluster(name)
 
     def _map_of(self, business: str, name: str) -> ClusterMap:
         return ClusterNamedMap(self, business, name) if name else self.map(business)

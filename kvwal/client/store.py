@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 from kvwal.client.address import ClusterAddress
 from kvwal.client.cluster_business import ClusterBusiness
@@ -21,6 +21,7 @@ from kvwal.cluster.requests import Failures, decode_failures
 from kvwal.errors import ClusterUnreachable
 from kvwal.structures.handle import Handle
 from kvwal.structures.map.map import Map
+from kvwal.structures.provenance.state import not_in_cluster
 
 MAP_SERVICE = "hz:impl:mapService"
 NODE = "kvwal.node"
@@ -102,9 +103,17 @@ class ClusterStore(Handle):
         """The queue of the business `name`: see `ClusterQueue`."""
         return self.business(name).queue()
 
+    def content(self, name: str) -> NoReturn:
+        """Raise `ConfigError`: contents of a cluster are not served yet."""
+        self.business(name).content()
+
     def business(self, name: str) -> ClusterStructures:
         """The business `name`, with its maps and queues, which commit together."""
         return make_structures(self._link, self._renewals, name, self)
+
+    def provenance(self, name: str) -> NoReturn:
+        """Raise `ConfigError`: a cluster has no provenance."""
+        raise not_in_cluster(name)
 
     def log_of(self, name: str) -> ClusterBusiness:
         """The business of the map `name`: memory, history and changes by the bytes of keys."""

@@ -13,7 +13,7 @@ from kvwal.cluster.map_names import to_map
 from kvwal.cluster.transactions import Unfinished
 from kvwal.entry import TIMESTAMP_SHIFT, Entry, encode_entries
 from kvwal.history.reads.map_rows import ended_rows, expired_rows, marks_of
-from kvwal.key_class import DROPPED, INTENT
+from kvwal.key_class import DROPPED, EVENTS, INTENT
 from kvwal.structures.destroyed import Marks
 from kvwal_archive import view
 from kvwal_archive.objects import Objects
@@ -127,7 +127,8 @@ class ArchiveLoad:
 
         key_class = batch.column("key_class")
         gone = pc.or_(batch.column("deleted"), expired_rows(batch, self._now_ms))
-        gone = pc.or_(gone, pc.or_(pc.equal(key_class, DROPPED), pc.equal(key_class, INTENT)))
+        for name in (DROPPED, INTENT, EVENTS):
+            gone = pc.or_(gone, pc.equal(key_class, name))
         if marks.own:
             gone = pc.or_(gone, ended_rows(batch, marks, self._skew))
         return batch.filter(pc.invert(gone))

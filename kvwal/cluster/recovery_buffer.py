@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from kvwal.cluster.transactions import changes_of, with_changes
 from kvwal.entry import AWAY, Ended, Entry
-from kvwal.key_class import DROPPED, INTENT, is_ended_by_destroy, is_schema
+from kvwal.key_class import DROPPED, EVENTS, INTENT, is_ended_by_destroy, is_schema
 from kvwal.structures.guards import Now
 from kvwal.structures.map.state import MapState
 from kvwal.structures.memory import BusinessMemory
@@ -37,7 +37,8 @@ class RecoveryBuffer(BusinessMemory):
         """See `BusinessMemory.apply`."""
         self._note(entries)
         if self._collecting:
-            for part in with_changes(entries, self._is_newer):
+            kept = [entry for entry in entries if entry.key_class != EVENTS]  # events are on disk only
+            for part in with_changes(kept, self._is_newer):
                 super().apply(part)
         for written in self._watchers:
             written.update((entry.key_class, entry.key) for entry in entries if not entry.deleted)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kvwal.config import Settings
+from kvwal.content.claim import is_content
 from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, is_live, timestamps_within
 from kvwal.errors import ConfigError
 from kvwal.history.feeds.lost_tails import warn_of
@@ -15,22 +16,23 @@ from kvwal.history.reads.entry_rows import data_entries_of, each_once, entries_o
 from kvwal.history.reads.key_scan import KeySpan
 from kvwal.history.reads.map_rows import expired_rows, map_rows, marks_of
 from kvwal.history.reads.structure_rows import selected_ranges, selected_rows
-from kvwal.key_class import OWN_MAP
+from kvwal.key_class import CONTENT, OWN_MAP, structure_of
 from kvwal.location.sql_source import LocationSource
 from kvwal.log.files.names import first_place
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
 from kvwal.sql.changes import archived_changes, warn_of_lost_tails
 from kvwal.store.absent import check_folder_there, missing_part
+from kvwal.store.contents.sources import StoredSource, source_of_archive
 from kvwal.store.options import ARCHIVE_FOLDER
-from kvwal.store.read_only import BusinessReader, WantedIdentity, in_direction
+from kvwal.store.reading.business_reader import BusinessReader, WantedIdentity, in_direction
 from kvwal.structures.map.state import MapState, after_prefix, to_state
 from kvwal.structures.map.view import KeyBounds
 from kvwal_archive import view
 from kvwal_archive.layout import Place, parse_object_key, parse_registration_key
 from kvwal_archive.lost_tails import lost_tails
 from kvwal_archive.objects import Objects
-from kvwal_archive.parquet.key_ranges import KeyRange
+from kvwal_archive.parquet.key_ranges import KeyRange, structure_ranges
 from kvwal_archive.reader import listed_again, live_objects
 from kvwal_archive.registry import registered
 
@@ -172,11 +174,22 @@ class ArchivedBusiness(BusinessReader):
         warn_of(lost_tails(self._objects, *self._where, self._nodes))
         return each_once(list(entries_of(rows)))
 
-    def as_of(self, timestamp: int) -> MapState:
+    def content_structures(self) -> list[str]:
+        """See `BusinessReader.content_structures`. Of the objects those row groups are read that may have such keys."""
+        rows = self._live_rows(structure_ranges(f"{CONTENT}/*"), structure=None)
+        classes = {name for batch in rows for name in batch.column("key_class").unique().to_pylist()}
+        return sorted({structure_of(name) for name in classes if is_content(name)})
+
+    @property
+    def content_source(self) -> StoredSource:
+        """See `BusinessReader.content_source`. Bytes are read by range."""
+        return source_of_archive(OS_DISK, self._objects, *self._where)
+
+    def as_of(self, timestamp: int, structure: str = OWN_MAP) -> MapState:
         """See `BusinessReader.as_of`. It has what was archived up to now."""
 
         def read() -> MapState:
-            entries = chain.from_iterable(map(entries_of, self._rows(at=timestamp)))
+            entries = chain.from_iterable(map(entries_of, self._rows(at=timestamp, structure=structure)))
             return to_state(entries, lambda: timestamp >> TIMESTAMP_SHIFT)
 
         return listed_again(read)
@@ -199,11 +212,13 @@ class ArchivedBusiness(BusinessReader):
                 live = live.filter(pa.array((wanted(*identity) for identity in identities), pa.bool_()))
             yield from data_entries_of(live)
 
-    def _live_rows(self, ranges: Sequence[KeyRange] | None = None) -> Iterator[pa.RecordBatch]:
+    def _live_rows(
+        self, ranges: Sequence[KeyRange] | None = None, structure: str | None = OWN_MAP
+    ) -> Iterator[pa.RecordBatch]:
         import pyarrow.compute as pc
 
         now_ms = SYSTEM.wall_ms()
-        for rows in self._rows(ranges):
+        for rows in self._rows(ranges, structure=structure):
             yield rows.filter(pc.invert(expired_rows(rows, now_ms)))
 
     def _rows(

@@ -22,8 +22,10 @@ from kvwal.location.readers import MemoryReader
 from kvwal.location.sql_source import LocationSource
 from kvwal.log.files.names import some
 from kvwal.sql.rows import HISTORY
-from kvwal.store.read_only import BusinessReader, WantedIdentity, in_direction
+from kvwal.store.contents.sources import StoredSource
+from kvwal.store.reading.business_reader import BusinessReader, WantedIdentity, in_direction
 from kvwal.structures.business import Memory
+from kvwal.structures.content.clusters import not_served
 from kvwal.structures.map.view import KeyBounds
 from kvwal_archive.merge import all_rows
 from kvwal_archive.parquet.key_ranges import KeyRange
@@ -141,9 +143,18 @@ class _InMemory(MemoryReader):
             if is_wanted and is_selected(entry.key_class, structure) and is_live(entry, self._business.now_ms()):
                 yield entry.public()
 
-    def as_of(self, timestamp: int) -> Memory:
-        """See `BusinessReader.as_of`. The whole map is transferred, some megabytes at a time."""
-        return self._business.as_of(timestamp)
+    def content_structures(self) -> list[str]:
+        """Raise `ConfigError`: see `BusinessReader.content_structures`."""
+        raise not_served(self._business.label)
+
+    @property
+    def content_source(self) -> StoredSource:
+        """Raise `ConfigError`: see `BusinessReader.content_source`."""
+        raise not_served(self._business.label)
+
+    def as_of(self, timestamp: int, structure: str = OWN_MAP) -> Memory:
+        """See `BusinessReader.as_of`. The whole structure is transferred, some megabytes at a time."""
+        return self._business.as_of(timestamp, structure)
 
     def _wanted(self, wanted: WantedIdentity) -> list[Encoded]:
         return [key for key in self._business.state.identities() if wanted(key.data, key.class_name)]

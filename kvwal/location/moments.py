@@ -7,9 +7,11 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from kvwal.entry import DataEntry
+from kvwal.key_class import OWN_MAP
 from kvwal.location.readers import LocationReader, MemoryReader
 from kvwal.location.sql_source import LocationSource
-from kvwal.store.read_only import BusinessReader
+from kvwal.store.contents.sources import StoredSource
+from kvwal.store.reading.business_reader import BusinessReader
 from kvwal.structures.business import Memory
 from kvwal.structures.map.lazy_memory import LazyMemory
 from kvwal.structures.map.view import KeyBounds
@@ -77,9 +79,18 @@ class _BusinessThen(MemoryReader):
         """See `BusinessReader.history`: the changes up to the moment."""
         return [entry for entry in self._business.history(key_class, key) if entry.timestamp <= self._timestamp]
 
-    def as_of(self, timestamp: int) -> Memory:
+    def content_structures(self) -> list[str]:
+        """See `BusinessReader.content_structures`: those of now."""
+        return self._business.content_structures()
+
+    @property
+    def content_source(self) -> StoredSource:
+        """See `BusinessReader.content_source`."""
+        return self._business.content_source
+
+    def as_of(self, timestamp: int, structure: str = OWN_MAP) -> Memory:
         """See `BusinessReader.as_of`. Later entries do not count."""
-        return self._business.as_of(min(timestamp, self._timestamp))
+        return self._business.as_of(min(timestamp, self._timestamp), structure)
 
     def _check_not_empty(self) -> None:
         if not self._memory.count():

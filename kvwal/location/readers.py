@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from kvwal.entry import DataEntry
 from kvwal.sql.source import Source
-from kvwal.store.read_only import BusinessReader
+from kvwal.store.reading.business_reader import BusinessReader
 from kvwal.structures.business import Memory
 from kvwal.structures.map.map import Map
 from kvwal.structures.map.view import KeyBounds

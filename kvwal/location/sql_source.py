@@ -11,7 +11,7 @@ from kvwal.location.key_filter import key_filter
 from kvwal.location.readers import LocationReader
 from kvwal.sql.source import Entries
 from kvwal.sql.text import key_label
-from kvwal.store.read_only import BusinessReader
+from kvwal.store.reading.business_reader import BusinessReader
 
 if TYPE_CHECKING:
     import pyarrow as pa

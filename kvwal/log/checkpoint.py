@@ -68,15 +68,17 @@ def checkpoint(
     decode: Decode,
     *,
     tombstones: Tombstones = Tombstones(),
+    leaves_out: str | None = None,
 ) -> CheckpointResult | None:
     """Bring the snapshot in `folder` up to the end of `segments`, which are sealed and in order.
 
-    A base leaves out the deletes that `tombstones` says. An expired entry counts as a delete, and is written as one.
+    A base leaves out the deletes that `tombstones` says. An expired entry counts as a delete, and is written as one. Entries of
+    the segments that have the class `leaves_out` are left out: they stand in other files.
     Returns None if the snapshot already ended there.
     """
     result = None
     for batch in _rounds(segments):
-        result = _round(disk, clock, folder, batch, decode, tombstones) or result
+        result = _round(disk, clock, folder, batch, decode, tombstones, leaves_out) or result
     return result
 
 
@@ -94,7 +96,13 @@ def _rounds(segments: Sequence[SealedSegment]) -> Iterator[list[SealedSegment]]:
 
 
 def _round(
-    disk: Disk, clock: Clock, folder: Path, segments: list[SealedSegment], decode: Decode, tombstones: Tombstones
+    disk: Disk,
+    clock: Clock,
+    folder: Path,
+    segments: list[SealedSegment],
+    decode: Decode,
+    tombstones: Tombstones,
+    leaves_out: str | None,
 ) -> CheckpointResult | None:
     snapshots = log_files(disk, folder)[1]
     parts = snapshot_parts(snapshots)
@@ -105,7 +113,7 @@ def _round(
     with LatestEntries(decode, disk, lambda number: folder / partial_name(f"fold-{tag}-{number}")) as newer:
         for segment in segments:
             for _, entries in sealed_blocks(disk, segment, decode):
-                newer.add(entries)
+                newer.add(entry for entry in entries if entry.key_class != leaves_out)
         plan = _plan(disk, folder, parts, segments[0], newer)
         if plan.kept:
             tombstones = Tombstones()  # the entries that a delete shadows may be in a part that stays

@@ -23,6 +23,11 @@ Lookup: TypeAlias = Callable[[str, bytes], Entry | None]
 class LogMemory(Protocol):
     """The memory behind a log. Recovery calls it, and then the holder of the ring's turn."""
 
+    @property
+    def derive(self) -> Derive | None:
+        """What adds entries to each transaction, None if nothing does."""
+        ...
+
     def lookup(self, key_class: str, key: bytes) -> Entry | None:
         """See `Lookup`."""
         ...
@@ -69,6 +74,13 @@ class GroupView:
         for entry in entries:
             self._changed[entry.key_class, entry.key] = entry
 
+    def latest(self, entries: list[Entry]) -> list[Entry | None]:
+        """As `lookup`, for the identity of each of these entries, which are of one structure."""
+        if self._changed:
+            return [self.lookup(entry.key_class, entry.key) for entry in entries]
+        lookup = self.state(structure_of(entries[0].key_class)).lookup
+        return [lookup(entry.key_class, entry.key) for entry in entries]
+
     def classes(self) -> Iterator[str]:
         """The key class of each identity that the group so far changes."""
         return (key_class for key_class, _ in self._changed)
@@ -93,6 +105,8 @@ class GroupView:
 
 Decide: TypeAlias = Callable[[GroupView], list[Entry]]
 """A conditional write: returns the entries to log, none if the condition does not hold."""
+Derive: TypeAlias = Callable[[list[Entry], GroupView], list[Entry]]
+"""Gets a transaction that was decided, with its timestamp, and the state before it. Returns the entries to log."""
 
 
 class Completion(Protocol):

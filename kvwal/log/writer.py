@@ -19,7 +19,7 @@ from kvwal.entry import Entry, encode_entries
 from kvwal.errors import CommitUnknown, KvwalError, LogFailed, StorageFull
 from kvwal.hlc import HybridClock
 from kvwal.log.appender import Appender, LogMoved
-from kvwal.log.files.format import FORMAT, MAX_PAYLOAD, format_for
+from kvwal.log.files.format import FORMAT, MAX_PAYLOAD, NEWEST, format_for
 from kvwal.log.listeners import Listeners
 from kvwal.log.ring import GROUP_BYTES, Ring
 from kvwal.log.submission import Group, GroupView, LargeTransaction, LogMemory, Submission, WriterCommand, size_of
@@ -234,7 +234,8 @@ class Writer:
         queued, began = self.ring.waited, self._clock.elapsed()
         wall = self._clock.wall_ms()
         stamp = self._hybrid.stamp
-        conditions = any(submission.decide is not None for submission in submissions)
+        derive = self._memory.derive
+        conditions = derive is not None or any(submission.decide is not None for submission in submissions)
         view = self._view(wall, began) if conditions else None
         taken: list[Submission] = []
         entries: list[Entry] = []
@@ -264,6 +265,7 @@ class Writer:
             if submission.decide is None:
                 submission.answer = timestamp
             if view is not None:
+                decided = self._derived(submission, decided, view) if derive is not None else decided
                 view.add(decided)
             if size and size + submission.size > BLOCK_BYTES:
                 payloads.append(encode_entries(entries[begin:]))
@@ -283,9 +285,21 @@ class Writer:
             sync = True
         return Group(taken, entries, payloads, large, self._format(view), sync, queued, began)
 
+    def _derived(self, submission: Submission, decided: list[Entry], view: GroupView) -> list[Entry]:
+        """A transaction with what the memory adds to it. Its file, if it was written ahead, lacks that: it is written anew."""
+        assert self._memory.derive is not None
+        derived = self._memory.derive(decided, view)
+        submission.size += max(0, size_of(derived) - size_of(decided))
+        for entry in derived:
+            entry.timestamp = decided[0].timestamp
+        if submission.overflow is not None:
+            self.appender.overflow.discard(submission.overflow)
+            submission.overflow = None
+        return derived
+
     def _format(self, view: GroupView | None) -> int:
-        """The format that a group needs. Every entry of a queue was decided, so a group of plain puts costs nothing here."""
-        return FORMAT if view is None or self.appender.header.format > FORMAT else format_for(view.classes())
+        """The format that a group needs. Entries of queues and contents were decided, so a group of plain puts costs nothing."""
+        return FORMAT if view is None or self.appender.header.format == NEWEST else format_for(view.classes())
 
     def _overflows(self, size: int, entries: list[Entry]) -> bool:
         """Whether a transaction goes into an overflow file. `size` is that of its submission, which may be above its own."""

@@ -12,18 +12,16 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple, Protocol
 
-from kvwal.ports.children.standard_streams import not_standard
 from kvwal.ports.posix import file_locks
-from kvwal.ports.posix.vectored import read_all, write_all
-from kvwal_archive.objects.owner import give_file, make_folder
+from kvwal.ports.posix.files import OsFile, OsFolder, OsOpenedFile
+from kvwal.ports.posix.vectored import Part
+from kvwal_archive.objects.owner import make_folder
 
 _READ_STEP = 1 << 20
-_FILE_MODE = 0o640
 _FOLDER_MODE = 0o750
 
 Buffer = bytes | mmap.mmap
@@ -48,7 +46,7 @@ class File(Protocol):
 
     path: Path
 
-    def write_at(self, offset: int, parts: Sequence[bytes]) -> None:
+    def write_at(self, offset: int, parts: Sequence[Part]) -> None:
         """Write all parts, however many, one after the other, from `offset` on. Short writes are continued."""
         ...
 
@@ -64,8 +62,24 @@ class File(Protocol):
         """Cut the file to `size` bytes."""
         ...
 
+    def begin_writeback(self, offset: int, size: int) -> None:
+        """Have the system begin to write these bytes to the disk. It promises nothing: `datasync` waits for them."""
+        ...
+
     def close(self) -> None:
         """Close the file. Nothing is synced."""
+        ...
+
+
+class OpenedFile(Protocol):
+    """A file open for reading, by one thread at a time. Its bytes can be read to the end also after its name is gone."""
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes from `offset` on; fewer if the file ends before."""
+        ...
+
+    def close(self) -> None:
+        """Close the file. A second call does nothing."""
         ...
 
 
@@ -97,6 +111,10 @@ class Disk(Protocol):
 
     def read_part(self, path: Path, offset: int, size: int) -> bytes:
         """Up to `size` bytes of a file from `offset` on; fewer if the file ends before."""
+        ...
+
+    def open_to_read(self, path: Path) -> OpenedFile:
+        """Open a file for reading."""
         ...
 
     def try_read(self, path: Path) -> None:
@@ -191,62 +209,6 @@ class Lock(Protocol):
         ...
 
 
-class OsFile:
-    """A file of the operating system."""
-
-    def __init__(self, path: Path, flags: int) -> None:
-        self.path = path
-        self._fd = not_standard(os.open(path, flags | os.O_RDWR | os.O_CLOEXEC, _FILE_MODE))
-
-    def mark_written(self) -> None:
-        """See `Disk.is_written`."""
-        file_locks.mark_written(self._fd)
-
-    def give(self) -> None:
-        """Give a new file of root to the owner of its folder."""
-        give_file(self._fd, self.path.parent, _FILE_MODE)
-
-    def write_at(self, offset: int, parts: Sequence[bytes]) -> None:
-        """See `File.write_at`."""
-        write_all(partial(os.pwritev, self._fd), offset, parts, self.path)
-
-    def datasync(self) -> None:
-        """See `File.datasync`."""
-        os.fdatasync(self._fd)
-
-    def allocate(self, size: int) -> None:
-        """See `File.allocate`."""
-        have = os.fstat(self._fd).st_size
-        if size > have:
-            os.posix_fallocate(self._fd, have, size - have)
-
-    def truncate(self, size: int) -> None:
-        """See `File.truncate`."""
-        os.ftruncate(self._fd, size)
-
-    def close(self) -> None:
-        """See `File.close`."""
-        os.close(self._fd)
-
-
-class OsFolder:
-    """A folder of the operating system."""
-
-    def __init__(self, path: Path) -> None:
-        self._fd: int | None = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-
-    def sync(self) -> None:
-        """See `Folder.sync`."""
-        if self._fd is not None:
-            os.fsync(self._fd)
-
-    def close(self) -> None:
-        """See `Folder.close`."""
-        fd, self._fd = self._fd, None
-        if fd is not None:
-            os.close(fd)
-
-
 class OsDisk:
     """The file system of the machine."""
 
@@ -281,8 +243,15 @@ class OsDisk:
 
     def read_part(self, path: Path, offset: int, size: int) -> bytes:
         """See `Disk.read_part`."""
-        with open(path, "rb", buffering=0) as file:
-            return read_all(lambda at, wanted: os.pread(file.fileno(), wanted, at), offset, size)
+        file = OsOpenedFile(path)
+        try:
+            return file.read_at(offset, size)
+        finally:
+            file.close()
+
+    def open_to_read(self, path: Path) -> OpenedFile:
+        """See `Disk.open_to_read`."""
+        return OsOpenedFile(path)
 
     def try_read(self, path: Path) -> None:
         """See `Disk.try_read`."""

@@ -8,6 +8,9 @@ import time
 
 Lock = threading.Lock
 
+RLock = threading.RLock
+"""A lock that its own thread may take again: in a signal handler, or in a finalizer that garbage collection calls."""
+
 Semaphore = threading.Semaphore
 """A counting semaphore of the standard library."""
 

@@ -71,7 +71,7 @@ class ThreadWorkers:
     def __init__(self, name: str, threads: int = 4, *, own_loop: bool = False) -> None:
         self._pool = _Pool(name, threads)
         self._own_loop = own_loop
-        self._helper = _Helper(f"{name}-helper") if own_loop else None
+        self._helper = Helper(f"{name}-helper") if own_loop else None
         self.logs = 0
 
     async def run(self, call: Callable[[], T]) -> T:
@@ -230,8 +230,11 @@ class _Pool:
         self._end()
 
 
-class _Helper:
-    """One daemon thread that makes calls one after the other. See `Workers.begin`."""
+class Helper:
+    """One daemon thread that makes calls one after the other. See `Workers.begin`.
+
+    `RuntimeError` if the system has no thread for it, or the interpreter ends.
+    """
 
     def __init__(self, name: str) -> None:
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()

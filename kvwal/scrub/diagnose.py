@@ -13,7 +13,7 @@ from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import ArchiveDamaged, KvwalError
 from kvwal.hlc import to_text
 from kvwal.log.files.maintenance_failures import JobFailure
-from kvwal.log.files.names import OVERFLOW, FileKind, parse_name
+from kvwal.log.files.names import CONTENT_FOLDER, EVENT_FILES, OVERFLOW, FileKind, parse_name
 from kvwal.log.overflow.read import open_segment
 from kvwal.log.reader import entry_decoder
 from kvwal.ports.disk import Disk
@@ -143,7 +143,7 @@ def _check_names(seen: Seen) -> Iterator[Finding]:
             yield Finding(NOTE, seen.about, text, "Delete it when it is no longer needed as evidence.")
         elif kind is FileKind.PARTIAL and not seen.holder:
             yield Finding(NOTE, seen.about, f"{name} was not finished.", "Nothing: the next open removes it.")
-        elif kind is FileKind.OTHER and name != OVERFLOW:
+        elif kind is FileKind.OTHER and name not in (OVERFLOW, CONTENT_FOLDER, EVENT_FILES):
             yield Finding(NOTE, seen.about, f"{name} is no file of kvwal; nothing reads it.", "Move it elsewhere.")
 
 

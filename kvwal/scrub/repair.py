@@ -17,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from kvwal.config import Settings
+from kvwal.content.transfer import give_claim_files, link_or_copy
 from kvwal.entry import Decode, Entry, encode_entries, make_entry
 from kvwal.errors import ArchiveDamaged, ConfigError
 from kvwal.history.restore.restore import RestorePorts, give_name, new_header, write_base
@@ -25,6 +26,7 @@ from kvwal.log.files.format import Header, format_for
 from kvwal.log.files.names import log_folder
 from kvwal.log.files.snapshot import in_blocks, size_of
 from kvwal.log.reader import Progress
+from kvwal.ports.space import DiskSpace
 from kvwal.scrub.compare_archive import Range, common, missing, seals_of, why_foreign
 from kvwal.scrub.inspect import examine
 from kvwal.scrub.salvage import Lost, Saved, salvage
@@ -52,12 +54,13 @@ class ArchivedPart(NamedTuple):
 
 
 class DamagedLog(NamedTuple):
-    """The remains of a damaged log, in its files and in the archive.
+    """The remains of a damaged log, in its files, which are in `folder`, and in the archive.
 
     `common` is the last sequence up to which both are known to hold the same entries (0: there is none).
     """
 
     place: Place
+    folder: Path
     saved: Saved
     archived: ArchivedPart
     common: int = 0
@@ -90,11 +93,12 @@ class DamagedLog(NamedTuple):
 
 def look(ports: RestorePorts, root: Path, place: Place, objects: Objects | None, decode: Decode) -> DamagedLog:
     """Read the remains of a log. Changes nothing. Raises `ArchiveError` if the archive does not answer."""
-    saved = salvage(ports.disk, log_folder(root, place), decode)
+    folder = log_folder(root, place)
+    saved = salvage(ports.disk, folder, decode)
     archived = _archived_part(objects, place, saved.log_id) if objects else ArchivedPart([], [], "there is none")
     seals = seals_of(archived.infos, saved.log_id)
     return DamagedLog(
-        place, saved, archived, common(seals, examine(ports.disk, root, place, glance_above=0)) if seals else 0
+        place, folder, saved, archived, common(seals, examine(ports.disk, root, place, glance_above=0)) if seals else 0
     )
 
 
@@ -147,6 +151,8 @@ def repair(
             progress(number, len(logs), "repairing")
         folder = into / STAGE / log.place.business / log.place.node
         ports.disk.make_folders(folder)
+        put = link_or_copy(ports.disk, lambda target: DiskSpace(ports.disk, target, None))
+        give_claim_files(ports.disk, log.folder, folder, put)
         if take_over and objects is not None:
             written.append(_continue_archived(ports, folder, log, objects))
         else:

@@ -3,8 +3,9 @@
     =app/<app>                              Summary: the record of the application, once more
     =app/=<node>                            the mark of a node: every application in its log has a summary
     =failed/<ms, 15 digits>/<app>/<what>    Failure: of an application, an SQL execution, a job or a streaming query
+    =lineage=<app>=<what>                   Edges: what an SQL execution, a job or a streaming query read and wrote
 
-A summary and a failure are written in the transaction of the record that they are made from. No prefix of
+A summary, a failure and edges are written in the transaction of the record that they are made from. No prefix of
 an application has a `=`. So all summaries are neighbours, and all failures are neighbours in order of time.
 
 A failure is never changed, and goes if its SQL execution turns out to have been stopped. A later event may end its application
@@ -18,6 +19,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from kvwal.spark.lineage.edges import edge_entries
 from kvwal.spark.records import Application, Error, from_value, to_value
 from kvwal.structures.map.changes import ABSENT
 
@@ -30,7 +32,8 @@ AFTER_FAILURES = "=failed0"
 CLUSTER = "cluster"
 """Stands for the node in the mark of a cluster: a map of a cluster has one index, of all its nodes."""
 _MARK = "=app/="
-_VERSION = 1
+_VERSION = 2
+"""Version 1 had no edges."""
 _MOST_PENDING = 100
 """Records that a transaction of `complete_index` is made from. An error with its stack has up to 12 KB."""
 
@@ -101,6 +104,11 @@ def mark_value() -> dict[str, Any]:
     return {"kind": "index", "version": _VERSION}
 
 
+def is_whole(mark: object) -> bool:
+    """Whether the node of a stored mark has the whole index of this version, edges among it."""
+    return isinstance(mark, Mapping) and mark.get("version", 0) >= _VERSION
+
+
 def is_mark(key: str) -> bool:
     """Whether a key among those of the summaries is that of a mark."""
     return key.startswith(_MARK)
@@ -112,12 +120,12 @@ def mark_of(records: Sized, node: str) -> dict[str, Any]:
 
 
 def complete_index(records: IndexedMap, node: str) -> None:
-    """Write the index of the records that an earlier version wrote without one, and the mark of the node.
+    """Write the index of the records that an earlier version wrote without one, or with a part of it, and the mark of the node.
 
-    Returns at once if the mark is there. All records are read otherwise. A call that is interrupted begins anew the next time.
-    Others may write records and their index meanwhile, however long this call stands still.
+    Returns at once if the mark of this version is there. All records are read otherwise. A call that is interrupted begins anew
+    the next time. Others may write records and their index meanwhile, however long this call stands still.
     """
-    if records.get(mark_key(node)) is not None:
+    if is_whole(records.get(mark_key(node))):
         return
     app: dict[str, Any] = {}
     pending: dict[str, Any] = {}
@@ -196,7 +204,7 @@ def index_entries(records: Mapping[str, Any]) -> dict[str, Any]:
             name = value["name"] or value["id"]
             at = value.get("ended") or records.get(f"{_above(key, 2)}/app", {}).get("last_event", 0)
             entries |= _failure(_above(key, 2), f"stream {name}", at, value["name"], value["error"])
-    return entries
+    return entries | edge_entries(records)
 
 
 def withdrawn_failures(records: Mapping[str, Any]) -> list[str]:

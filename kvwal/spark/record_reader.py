@@ -17,10 +17,15 @@ import msgspec
 from kvwal.entry import DataEntry
 from kvwal.history.reads.range_reader import common_part
 from kvwal.history.reads.tail_reader import Identity
+from kvwal.location.cluster import ClusterMaps
+from kvwal.location.readers import LocationReader
 from kvwal.spark import index
 from kvwal.spark.records import Application, Record, from_value
+from kvwal.store.read_only import ReadOnlyBusiness
 
 T = TypeVar("T")
+BUSINESS = "spark"
+"""The business of the records."""
 _LAST = "\U0010ffff"
 
 
@@ -72,6 +77,11 @@ class RecordReader(Protocol):
         """Whether `between` finds the index, and the index is complete."""
         ...
 
+    @property
+    def has_edges(self) -> bool:
+        """Whether `between` finds the edges of lineage of all records."""
+        ...
+
     def between(self, low: str, high: str) -> Iterator[StoredRecord]:
         """The records with keys from `low` to before `high`."""
         ...
@@ -99,6 +109,7 @@ class MappingReader:
     """Records of a mapping, whose keys are sorted once."""
 
     has_index = False
+    has_edges = False
 
     def __init__(self, records: Mapping[str, object]) -> None:
         self._records = records
@@ -161,10 +172,19 @@ class IndexedReader:
         """Whether every node, or the cluster, has its mark. What an earlier version wrote has none."""
         return all(index.mark_key(node) in self._summaries for node in self._business.nodes)
 
+    @cached_property
+    def has_edges(self) -> bool:
+        """See `RecordReader.has_edges`. What an earlier version wrote has none."""
+        marks = [self._summaries.get(index.mark_key(node)) for node in self._business.nodes]
+        return all(mark is not None and index.is_whole(mark.value()) for mark in marks)
+
     def between(self, low: str, high: str) -> Iterator[StoredRecord]:
         """See `RecordReader.between`."""
-        entries = self._business.between(("str", low.encode()), ("str", high.encode()))
-        return (StoredRecord(entry.key.decode(), entry.value) for entry in entries)
+        return (StoredRecord(entry.key.decode(), entry.value) for entry in self.entries(low, high))
+
+    def entries(self, low: str, high: str) -> Iterator[DataEntry]:
+        """As `between`, the entries themselves: for very many small records."""
+        return self._business.between(("str", low.encode()), ("str", high.encode()))
 
     def applications(self) -> Iterator[tuple[str, Application]]:
         """See `RecordReader.applications`: the summaries."""
@@ -195,3 +215,13 @@ def reader_of(business: RecordSource) -> RecordReader:
     if records.has_index:
         return records
     return MappingReader({stored.key: stored.data for stored in records.between("", _LAST)})
+
+
+def records_of(store: LocationReader) -> RecordReader:
+    """The reader of the records of an open location."""
+    business = store.read_business(BUSINESS)
+    if isinstance(business, ReadOnlyBusiness):
+        return reader_of(business)
+    if isinstance(store, ClusterMaps):
+        return reader_of(ClusterRecords(business.entries))
+    return reader_of_entries(business.entries())

@@ -91,6 +91,11 @@ def may_hold_secret(text: str) -> bool:
     return _MAY_HOLD_SECRET.search(text) is not None
 
 
+def is_secret_name(name: str) -> bool:
+    """Whether a setting, an option or a field of this name holds a secret."""
+    return _SECRET_NAME.search(name) is not None
+
+
 def rules_of(settings: Mapping[str, str]) -> dict[str, str]:
     """The settings that hold redaction rules, unredacted."""
     return {name: settings[name] for name in (NAMES_RULE, *TEXT_RULES) if name in settings}

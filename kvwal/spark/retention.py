@@ -1,4 +1,4 @@
-"""Retention: recorded applications that are older than a limit are deleted, all of their records at once.
+"""Retention: recorded applications that are older than a limit are deleted, their kept logs first, then their records.
 
 One record of an application stays, the position in its event log. Without it, a reader that finds the log again would record the
 application once more.
@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 from kvwal.entry import DataEntry
 from kvwal.spark import index, queries
+from kvwal.spark.kept.contents import Contents, every_kept_log
+from kvwal.spark.lineage.edges import EDGES
 from kvwal.spark.queries import RecordedApplication
 from kvwal.spark.record_keys import is_key_of_run
 from kvwal.spark.record_reader import RecordReader
@@ -76,11 +78,29 @@ def delete_applications(records: DeletingMap, prefixes: Iterable[str], before: i
         last = [f"{prefix}/app", index.summary_key(prefix)]
         first = [key for key in _keys(records, f"{prefix}/") if _is_deleted(prefix, key) and key not in last]
         first += failures[prefix]
+        first += _keys(records, f"{EDGES}{prefix}=")
         parts = [first[start : start + MOST_DELETES] for start in range(0, len(first), MOST_DELETES)]
         for part in [*parts, last]:
             if not records.commit_if({last[0]: ABSENT if stored is None else stored}, {}, part):
                 break
             deleted += len(part)
+    return deleted
+
+
+def delete_kept_logs(contents: Contents, records: DeletingMap, prefixes: Iterable[str], before: int) -> int:
+    """Delete the kept logs of these applications, but of those that have had an event since that time. Returns their number.
+
+    To be called before `delete_applications`: a call that is interrupted leaves applications that are still listed.
+    """
+    deleted = 0
+    for prefix in sorted(prefixes):
+        stored = records.get(f"{prefix}/app")
+        found = None if stored is None else from_value(stored)
+        if isinstance(found, Application) and not _is_old(found, before):
+            continue
+        for name in list(every_kept_log(contents, prefix)):
+            contents.delete(str(name))
+            deleted += 1
     return deleted
 
 

@@ -20,7 +20,7 @@ from kvwal.sql.source import Source
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_MODULES = {"spark": "kvwal.spark.tables.catalogue"}
+_MODULES = {"spark": "kvwal.spark.tables.catalogue", "openlineage": "kvwal.lineage.tables"}
 """Businesses whose records have a known shape, each with the module that has their tables.
 
 The modules lie in a higher layer. They are imported when a statement is run on a store that has the business.

@@ -35,7 +35,7 @@ def embedded_structures(context: StoreContext, place: Place) -> Mapping[str, Mak
 
 def embedded_memory(context: StoreContext, place: Place, now: Now) -> BusinessMemory:
     """The memory of a business in an embedded store: all live entries, as encoded bytes, but for the middle of long queues."""
-    return BusinessMemory(now, embedded_structures(context, place))
+    return BusinessMemory(now, embedded_structures(context, place), place.node)
 
 
 def one_interval() -> int:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from kvwal.entry import TIMESTAMP_SHIFT, time_mark
+from kvwal.entry import TIMESTAMP_SHIFT, Entry, time_mark
 from kvwal.errors import KvwalError
 from kvwal.log.log import Log
 from kvwal.log.submission import Submission, size_of
 from kvwal.ports.boundary import logged, when_done
 from kvwal.structures.memory import BusinessMemory
+from kvwal.structures.provenance.said import expiry_notes
+from kvwal.structures.provenance.state import swept_entry
 
 _SWEEP_AT_ONCE = 1000
 
@@ -34,9 +36,30 @@ class ExpirySweep:
         while last_ms := self._memory.drop_expired(_SWEEP_AT_ONCE):
             self._expired_ms = max(self._expired_ms, last_ms)
             await asyncio.sleep(0)
+        if expired := self._memory.take_expired():
+            await self._tell(expired)
         if self._log.writer.timestamp >> TIMESTAMP_SHIFT < self._expired_ms:
             self._log.hybrid.advance(self._expired_ms << TIMESTAMP_SHIFT)
             await self.mark()
+
+    async def _tell(self, expired: list[Entry]) -> None:
+        """Log the events of entries that expired. The last transaction says up to when all have been told of."""
+        parts = expiry_notes(expired)
+        parts[-1].append(swept_entry(max(entry.expires for entry in expired)))
+        for notes in parts:
+            await self._submit(notes)
+
+    async def _submit(self, entries: list[Entry]) -> None:
+        """Submit a transaction whose outcome nobody waits for."""
+        if self._log.writer.failed is not None:
+            return
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        when_done(future, _seen, _not_marked)
+        try:
+            await self._log.ring.put_soon(Submission(entries, size_of(entries), future))
+        except KvwalError:
+            future.cancel()
+            raise
 
     async def mark(self) -> None:
         """Append a time mark, unless one is on its way or the log has failed."""
@@ -56,3 +79,9 @@ class ExpirySweep:
         self._is_marking = False
         if not done.cancelled():
             done.exception()
+
+
+def _seen(done: asyncio.Future[int]) -> None:
+    """Look at an error, of which a failed log tells its other callers, too."""
+    if not done.cancelled():
+        done.exception()

@@ -28,6 +28,8 @@ from kvwal.log.files.segment import SealedSegment
 from kvwal.log.log import Log
 from kvwal.ports.boundary import raised_to_awaiter, start_task
 from kvwal.store.archive_progress import ArchiveProgress
+from kvwal.store.contents.care import Candidates, ContentCare
+from kvwal.store.contents.open_contents import OpenContents
 from kvwal.store.context import StoreContext
 from kvwal.store.expiry import ExpirySweep
 from kvwal.store.scheduling.failing_jobs import FailingJobs
@@ -53,7 +55,9 @@ class Maintenance:
     callers that still use the log.
     """
 
-    def __init__(self, place: Place, log: Log, memory: BusinessMemory, context: StoreContext) -> None:
+    def __init__(
+        self, place: Place, log: Log, memory: BusinessMemory, contents: OpenContents, context: StoreContext
+    ) -> None:
         self.place = place
         self.log = log
         self.memory = memory
@@ -69,6 +73,7 @@ class Maintenance:
         now = context.ports.clock.elapsed()
         self._checkpointed = now
         self._expiry = ExpirySweep(log, memory)
+        self._care = ContentCare(contents, log, memory, context)
         self._schedule = Schedule(
             log, context.settings, self.progress if is_archived else None, context.archive_interval_factor, now
         )
@@ -105,6 +110,7 @@ class Maintenance:
             await self.log.rotate()
             async with self._turn:
                 self._check_open()
+                await self._care.seal()
                 job = self._archive_job(ArchiveTarget(url, self.place, self.log.log_id), self.log.sealed)
                 return (await self._context.archiver.do(job, Archived)).left_out
 
@@ -220,8 +226,10 @@ class Maintenance:
             await self._archive()
 
     async def _checkpoint_all(self) -> None:
+        candidates = await self._candidates()
         await self.log.rotate()
         await self._checkpoint_sealed()
+        await self._clean(candidates)
 
     async def _checkpoint_sealed(self) -> None:
         """Bring the snapshot up to the end of all segments that are sealed now, a part at a time."""
@@ -231,8 +239,35 @@ class Maintenance:
             await self._checkpoint_part()
 
     async def _checkpoint_next(self) -> None:
+        candidates = await self._candidates()
         await self.log.rotate()
         await self._checkpoint_part()
+        await self._clean(candidates)
+
+    async def _candidates(self) -> Candidates | None:
+        """See `ContentCare.candidates`. None if they cannot be listed: a checkpoint does not wait for that."""
+        found: list[Candidates] = []
+
+        async def listed() -> None:
+            found.append(await self._care.candidates())
+
+        async with self._turn:  # the store is not closed over the thread that lists them
+            self._check_open()
+            await self.failing.contain("clean", listed)
+        return found[0] if found else None
+
+    async def _clean_dropped(self) -> None:
+        """Clean again, because the segments are dropped that named files which nothing else names."""
+        candidates = await self._care.candidates()
+        await self.log.rotate()
+        await self._care.clean(candidates)
+
+    async def _clean(self, candidates: Candidates | None) -> None:
+        if candidates is None:
+            return
+        async with self._turn:
+            self._check_open()
+            await self.failing.contain("clean", lambda: self._care.clean(candidates))
 
     async def _checkpoint_part(self) -> None:
         async with self._turn:
@@ -249,6 +284,7 @@ class Maintenance:
             self.failing.succeeded("archive")
             return
         segments = [segment for segment in self.log.sealed if segment.last > self.archived]
+        await self._care.seal()  # after the segments: what they name never changes from here on
         job = self._archive_job(target, segments, JOB_BYTES)
         try:
             done = await self._context.archiver.do(job, Archived)
@@ -257,7 +293,13 @@ class Maintenance:
             raise
         self.progress.confirm(done)
         self.failing.succeeded("archive")
+        for sentence in done.missing:
+            self._context.logger.error(
+                "a content was archived without its bytes", business=self.place.business, content=sentence
+            )
         await self._drop()
+        if self._care.waits and not self.log.sealed:
+            await self.failing.contain("clean", self._clean_dropped)
 
     def _archive_job(self, target: ArchiveTarget, segments: Sequence[SealedSegment], most: int = MAX_NUMBER) -> Archive:
         header = self.log.appender.header
@@ -274,7 +316,8 @@ class Maintenance:
             self.failing.succeeded("checkpoint")
             return
         before, shared = await self._context.ports.workers.run(self._removable_deletes)
-        job = Checkpoint(str(self.log.folder), [SegmentRef.of(segment) for segment in segments], before, shared)
+        refs = [SegmentRef.of(segment) for segment in segments]
+        job = Checkpoint(str(self.log.folder), refs, before, shared, self.memory.provenance)
         done = await self._context.archiver.do(job, Checkpointed)
         if done.last_sequence:
             self.log.covered, self.log.snapshot_bytes = done.last_sequence, done.size

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from kvwal.codecs import registry
 from kvwal.config import Flush
+from kvwal.content.files import ContentFiles
+from kvwal.content.source import ContentSource
 from kvwal.entry import DataEntry
 from kvwal.errors import KvwalError, StoreClosed
 from kvwal.history.feeds.feeds import OpenFeed
 from kvwal.history.feeds.lost_tails import warn_of
+from kvwal.history.provenance.reader import LogEvents
 from kvwal.history.reads.tail_reader import Identity
 from kvwal.history.reads.timeline import Timeline
 from kvwal.hlc import HybridClock
@@ -24,6 +27,7 @@ from kvwal.log.submission import Submission
 from kvwal.ports.boundary import call_later, call_on, logged
 from kvwal.ports.clock import Clock
 from kvwal.ports.processes import take_before_fork, tell_if_forked
+from kvwal.store.contents.open_contents import OpenContents, archive_of
 from kvwal.store.context import StoreContext
 from kvwal.store.maintenance import Maintenance
 from kvwal.structures.map.state import MapState
@@ -32,7 +36,7 @@ from kvwal.structures.queue.figures import stats_of
 from kvwal.structures.queue.positions import queue_named
 from kvwal.structures.watch import Start
 from kvwal_archive.layout import Place
-from kvwal_archive.objects import Objects, open_objects
+from kvwal_archive.objects import Objects
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,7 +53,7 @@ class OpenBusiness:
 
     def __init__(
         self, place: Place, flush: Flush, context: StoreContext, hybrid: HybridClock, memory: BusinessMemory, log: Log,
-        maintenance: Maintenance,
+        contents: OpenContents, maintenance: Maintenance,
     ) -> None:  # fmt: skip
         """`memory` and `log` are recovered, and judge expiry by `hybrid`."""
         self.place = place
@@ -63,9 +67,11 @@ class OpenBusiness:
         self.state = memory.map
         self.log = log
         self.maintenance = maintenance
+        self.contents = contents
         self._context = context
         self._loop = asyncio.get_running_loop()
         self._closed = False
+        self._events = LogEvents(context.ports.disk, context.root, lambda: [place])
 
     def now_ms(self) -> int:
         """The present by this log's hybrid clock. It never steps back, so an expired entry stays expired."""
@@ -75,9 +81,29 @@ class OpenBusiness:
         """See `structures.business.LocalBusiness.state_of`."""
         return self.memory.state(structure)
 
+    @property
+    def content_source(self) -> ContentSource:
+        """See `structures.business.LocalBusiness.content_source`."""
+        return self.contents.source
+
+    def content_files(self) -> ContentFiles:
+        """See `structures.business.LocalBusiness.content_files`."""
+        if self._closed:
+            raise self._closed_error()
+        return self.contents.files
+
     def structures_of(self, kind: str) -> list[str]:
         """See `structures.business.LocalBusiness.structures_of`."""
         return self.memory.structures_of(kind)
+
+    @property
+    def makes_events(self) -> bool:
+        """See `structures.business.LocalBusiness.makes_events`."""
+        return self.memory.derive is not None
+
+    def events(self) -> LogEvents:
+        """See `structures.business.LocalBusiness.events`."""
+        return self._events
 
     @property
     def refuses_writes(self) -> bool:
@@ -176,8 +202,7 @@ class OpenBusiness:
         return Timeline(context.ports.disk, context.root, [self.place], self._archive(), all_nodes=False, until=until)
 
     def _archive(self) -> Objects | None:
-        context = self._context
-        return None if context.archive_url is None else open_objects(context.archive_url, context.options)
+        return archive_of(self._context)
 
     def stats(self) -> dict[str, Any]:
         """Numbers about this business. Sequences count entries from 1, sizes are bytes. `queues` has those of each queue by its
@@ -252,6 +277,7 @@ class OpenBusiness:
             await self.maintenance.finish(archive=archive, until=until)
         finally:
             await self.maintenance.failing.settled()
+            self.contents.files.close()
             await self.log.close()
 
     def forked(self) -> None:
@@ -276,9 +302,10 @@ async def open_business(place: Place, flush: Flush, context: StoreContext) -> Op
         memory=memory, hybrid=hybrid,
         accept_clock=context.accept_clock, progress=context.progress,
     )  # fmt: skip
-    maintenance = Maintenance(place, log, memory, context)
+    contents = OpenContents(place, log, context)
+    maintenance = Maintenance(place, log, memory, contents, context)
     await maintenance.failing.take_note()
-    business = OpenBusiness(place, flush, context, hybrid, memory, log, maintenance)
+    business = OpenBusiness(place, flush, context, hybrid, memory, log, contents, maintenance)
     take_before_fork(memory.guards.building)
     take_before_fork(memory.guards.lock)
     take_before_fork(hybrid.lock)

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kvwal.codecs import registry
 from kvwal.config import TRANSACTION_BYTES
+from kvwal.content.files import ContentFiles
 from kvwal.entry import DataEntry, Entry
 from kvwal.errors import ConfigError
 from kvwal.history.feeds.feeds import FilesFeed
 from kvwal.history.feeds.lost_tails import warn_of
-from kvwal.history.reads.key_scan import KeySpan
-from kvwal.history.reads.merged_scan import live_in_order, log_size
+from kvwal.history.provenance.reader import LogEvents
+from kvwal.history.reads.merged_scan import live_in_order
 from kvwal.history.reads.range_reader import latest_entries, live_entries
 from kvwal.history.reads.stable_read import read_settled
 from kvwal.history.reads.structure_rows import is_selected, selected_ranges
-from kvwal.history.reads.tail_reader import Identity, Uncounted, latest_of, merged_entries, read_log
+from kvwal.history.reads.tail_reader import Identity, latest_of, merged_entries
 from kvwal.history.reads.timeline import Timeline
-from kvwal.key_class import OWN_MAP, is_of_map, kind_of, structure_of
+from kvwal.key_class import CONTENT, OWN_MAP, is_of_map, kind_of, structure_of
 from kvwal.log.files.retired import retired_places
 from kvwal.log.submission import Submission
-from kvwal.ports.space import space_stats
 from kvwal.sql.source import FileSource
 from kvwal.store.absent import no_such_log
+from kvwal.store.contents.sources import StoredSource, source_of_logs
 from kvwal.store.options import Options
-from kvwal.structures.business import Memory
+from kvwal.store.reading.business_reader import BusinessReader, in_direction
 from kvwal.structures.guards import guards_alone
 from kvwal.structures.map.lazy_memory import LazyMemory
 from kvwal.structures.map.state import MapState, after_prefix, to_state
@@ -54,64 +52,6 @@ from kvwal_archive.objects import Objects, open_objects
 from kvwal_archive.parquet.key_ranges import KeyRange
 
 T = TypeVar("T")
-WantedIdentity = Callable[[bytes, str], bool]
-"""Whether a key is wanted, by its bytes and its class."""
-
-
-class BusinessReader(ABC):
-    """Reads of one business, from the files of a store, from a cluster or from an archive. The same data give the same answers.
-
-    Keys are those of entries: a class and bytes. Entries come in the order of identity. What is not asked for is not loaded.
-    """
-
-    @abstractmethod
-    def find(self, key_class: str, key: bytes) -> DataEntry | None:
-        """The latest entry of one key, None if it is absent."""
-
-    @abstractmethod
-    def entries(self, prefix: str | None = None) -> Iterator[DataEntry]:
-        """The live entries as a stream: all, or those whose text key begins with `prefix`."""
-
-    @abstractmethod
-    def within(self, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None) -> Iterator[DataEntry]:
-        """As `entries`, of the keys within these bounds: in reverse order, and at most `limit` entries, if these are given.
-
-        A reader of logs or objects keeps the entries of a reverse order in memory: at most `limit` if it is given.
-        """
-
-    def select(self, wanted: WantedIdentity) -> Iterator[DataEntry]:
-        """As `entries`, of the keys that `wanted` accepts. A cluster sends the keys, and values of these keys only."""
-        return (entry for entry in self.entries() if wanted(entry.key, entry.key_class))
-
-    def spans(self, spans: Sequence[KeySpan]) -> Iterator[DataEntry]:
-        """As `entries`, of the text keys in these spans, which are sorted and apart: others are not sent, or not read."""
-        return chain.from_iterable(self.within(KeyBounds("str", low, high)) for low, high in spans)
-
-    def of_structure(self, structure: str, ranges: Sequence[KeyRange] | None = None) -> Iterator[DataEntry] | None:
-        """The live entries of a structure beside the own map, or of all queues, in the order of identity; with `ranges`, which
-        are sorted, those within. None where they are found among all changes only. See `history.reads.structure_rows`.
-        """
-        return None
-
-    def count(self) -> int:
-        """The number of keys. Members of a cluster know it; from files and objects all entries are read."""
-        return sum(1 for _ in self.entries())
-
-    @abstractmethod
-    def history(self, key_class: str, key: bytes) -> list[DataEntry]:
-        """Every change of a key that logs and archive hold, newest first. A warning is logged as by `Map.history`."""
-
-    @abstractmethod
-    def as_of(self, timestamp: int) -> Memory:
-        """All entries as they were after those with timestamps up to `timestamp`, in the memory of this process.
-
-        Raises `BeforeHistory` if the history does not reach back so far.
-        """
-
-
-def in_direction(entries: Iterable[DataEntry], reverse: bool, limit: int | None) -> Iterator[DataEntry]:
-    """Sorted entries as a range gives them: see `BusinessReader.within`."""
-    return reversed(deque(entries, limit)) if reverse else islice(entries, limit)
 
 
 class ReadOnlyBusiness(BusinessReader):
@@ -144,7 +84,26 @@ class ReadOnlyBusiness(BusinessReader):
         found = self.between((kind + "/", b""), (kind + ";", b""), lambda name: kind_of(structure_of(name)) == kind)
         return sorted({structure_of(entry.key_class) for entry in found})
 
+    def content_structures(self) -> list[str]:
+        """See `BusinessReader.content_structures`."""
+        return self.structures_of(CONTENT)
+
+    @property
+    def content_source(self) -> StoredSource:
+        """See `BusinessReader.content_source`."""
+        options = self._options
+        return source_of_logs(options, self.name, self._find, lambda: _open_archive(options))
+
+    def content_files(self) -> ContentFiles:
+        """Raise `ConfigError`: nothing is written here."""
+        raise _refusal()
+
     refuses_writes = False
+    makes_events = True
+
+    def events(self) -> LogEvents:
+        """See `structures.business.LocalBusiness.events`."""
+        return LogEvents(self._options.disk, self._options.root, self._find)
 
     def elapsed(self) -> float:
         """See `structures.business.LocalBusiness.elapsed`."""
@@ -333,47 +292,5 @@ def _retired_places(name: str, options: Options) -> list[Place]:
 
 
 def _not_there(name: str, options: Options) -> ConfigError:
-    return options.reach(
-        lambda: no_such_log(
-            options.disk, options.root, namespace=options.namespace, cluster=options.cluster, business=name,
-            node=options.named_node,
-        )
-    )  # fmt: skip
-
-
-def sizes_of_files(options: Options) -> dict[str, int | None]:
-    """The bytes of the files of each business, by its name; None for a business whose folder this user may not read."""
-    closed: set[str] = set()
-    sizes: dict[str, int] = {}
-    for place in options.places(closed=closed):
-        of_node = options.reach(partial(log_size, options.disk, options.root, place))
-        sizes[place.business] = sizes.get(place.business, 0) + of_node
-    return dict(sorted({**sizes, **dict.fromkeys(closed)}.items()))
-
-
-def read_only_stats(options: Options) -> dict[str, Any]:
-    """Numbers about a store that can be read without its locks. `unreadable` are the logs that this user may not read."""
-    businesses: dict[str, dict[str, Any]] = {}
-    closed: set[str] = set()
-    unreadable: dict[str, str] = {}
-    for place in options.places(closed=closed):
-        try:
-            tail = read_log(options.disk, options.root, place, Uncounted)
-        except PermissionError as error:
-            unreadable[place.business] = f"{error.filename}: {error.strerror}"
-            continue
-        businesses.setdefault(place.business, {})[place.node] = {
-            "last_sequence": tail.following - 1,
-            "snapshot_sequence": tail.snapshot.last_sequence if tail.snapshot else 0,
-            "log_entries": tail.following - tail.first,
-            "torn": tail.torn,
-        }
-    return {
-        "root": str(options.root),
-        "namespace": options.namespace,
-        "cluster": options.cluster,
-        "archive": options.archive_url,
-        "disk": space_stats(options.disk, options.root, options.settings.reserve_bytes),
-        "businesses": businesses,
-        "unreadable": unreadable | dict.fromkeys(closed, "its folder may not be read"),
-    }
+    find = partial(no_such_log, options.disk, options.root, namespace=options.namespace, cluster=options.cluster)
+    return options.reach(lambda: find(business=name, node=options.named_node))

@@ -23,10 +23,13 @@ from kvwal.sql.engine import answered
 from kvwal.sql.source import MemorySource, Source
 from kvwal.store.engine import Engine
 from kvwal.store.options import Default, Options
-from kvwal.store.read_only import ReadOnlyBusiness, read_only_stats, sizes_of_files, source_of_files
+from kvwal.store.read_only import ReadOnlyBusiness, source_of_files
+from kvwal.store.reading.figures import read_only_stats, sizes_of_files
+from kvwal.structures.content.content import Contents
 from kvwal.structures.facade import Structures
 from kvwal.structures.handle import Handle
 from kvwal.structures.map.map import Map
+from kvwal.structures.provenance.provenance import Provenance
 from kvwal.structures.queue.queue import Queue
 
 if TYPE_CHECKING:
@@ -63,9 +66,17 @@ class Store(Handle):
         """The queue of the business `name`, which is opened as by `map`: see `Queue`."""
         return self.business(name, flush).queue()
 
+    def content(self, name: str, flush: Flush | None = None) -> Contents:
+        """The contents of the business `name`, which is opened as by `map`: see `Contents`."""
+        return self.business(name, flush).content()
+
     def business(self, name: str, flush: Flush | None = None) -> Structures:
-        """The business `name`, with its maps and queues, which commit together. It is opened as by `map`."""
+        """The business `name`, with its maps, queues and contents, which commit together. It is opened as by `map`."""
         raise NotImplementedError
+
+    def provenance(self, name: str, *, switches_on: bool = True) -> Provenance:
+        """The events of the business `name`, of each change of its items: see `Provenance`. Asking for it switches it on."""
+        return self.business(name).provenance(switches_on=switches_on)
 
     def businesses(self) -> list[str]:
         """Names of the existing maps, sorted. The log of a map is its business."""

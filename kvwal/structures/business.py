@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from kvwal.codecs import Codecs
+from kvwal.content.files import ContentFiles
+from kvwal.content.source import Reader
 from kvwal.entry import DataEntry, Entry
 from kvwal.key_class import OWN_MAP
 from kvwal.log.submission import Submission
 from kvwal.structures.map.view import KeyBounds
+from kvwal.structures.provenance.query import EventSource
 from kvwal.structures.watch import Feed, Start
 
 
@@ -104,6 +107,24 @@ class LocalBusiness(Business, Protocol):
 
     def as_of(self, timestamp: int, structure: str = OWN_MAP) -> Memory:
         """As `Business.as_of`, of the entries of a structure. Blocks."""
+        ...
+
+    @property
+    def content_source(self) -> Reader:
+        """Where the bytes of contents are read."""
+        ...
+
+    def content_files(self) -> ContentFiles:
+        """Where the bytes of new contents go. `ConfigError` for a business that is only read, `StoreClosed`."""
+        ...
+
+    @property
+    def makes_events(self) -> bool:
+        """Whether changes leave events: provenance is switched on. True of a business that is only read."""
+        ...
+
+    def events(self) -> EventSource:
+        """The events of the business in the files of its logs. To be asked on any thread that may wait."""
         ...
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
+from kvwal.entry import Entry
 from kvwal.ports.locks import Lock
 
 Now: TypeAlias = Callable[[], int]
@@ -16,12 +17,14 @@ class Guards(NamedTuple):
 
     `building` is held while something large is prepared beside the writes (a key order); it is taken before `lock`. `recovers`
     says whether the log is being recovered: its files cannot be read again yet.
+    `ended` is told, with the lock held, of each entry that expires and is freed or replaced: it may have expired.
     """
 
     now: Now
     lock: Lock
     building: Lock
     recovers: Callable[[], bool]
+    ended: Callable[[Entry], None] = lambda entry: None
 
 
 def guards_alone(now: Now) -> Guards:

@@ -13,11 +13,26 @@ from operator import attrgetter
 from typing import Protocol, TypeAlias
 
 from kvwal.entry import AWAY, Entry
-from kvwal.key_class import DROPPED, OWN_MAP, QUEUE, is_ended_with_map, is_of_map, kind_of, structure_of
+from kvwal.key_class import (
+    CONTENT,
+    DROPPED,
+    EVENTS,
+    OWN_MAP,
+    PROVENANCE,
+    QUEUE,
+    is_ended_with_map,
+    is_of_map,
+    kind_of,
+    structure_of,
+)
+from kvwal.log.submission import Derive
 from kvwal.ports.locks import Lock
+from kvwal.structures.content.state import ContentState
 from kvwal.structures.destroyed import to_marks
 from kvwal.structures.guards import Guards, Now
 from kvwal.structures.map.state import MapState
+from kvwal.structures.provenance.derive import Deriver
+from kvwal.structures.provenance.state import OFF, ProvenanceOptions, ProvenanceState
 from kvwal.structures.queue.state import QueueState
 
 
@@ -51,16 +66,23 @@ class StructureState(Protocol):
 
 _class_of = attrgetter("key_class")
 Make: TypeAlias = Callable[[Guards], StructureState]
-STRUCTURES: dict[str, Make] = {"map": MapState, QUEUE: QueueState}
+STRUCTURES: dict[str, Make] = {"map": MapState, QUEUE: QueueState, CONTENT: ContentState, PROVENANCE: ProvenanceState}
 """The list of structures: what makes the state of each kind."""
 
 
 class BusinessMemory:
-    """The memory of one business: the state of each of its structures. `map` is that of its own map."""
+    """The memory of one business: the state of each of its structures. `map` is that of its own map.
 
-    def __init__(self, now: Now, structures: Mapping[str, Make] = STRUCTURES) -> None:
+    `derive` adds events to each transaction. It is None unless provenance is switched on.
+    """
+
+    def __init__(self, now: Now, structures: Mapping[str, Make] = STRUCTURES, node: str = "") -> None:
+        """`node` is that of the log."""
+        self.derive: Derive | None = None
+        self._deriver = Deriver(node)
         self._recovers = True
-        self.guards = Guards(now, Lock(), Lock(), lambda: self._recovers)
+        self._ended: list[Entry] = []
+        self.guards = Guards(now, Lock(), Lock(), lambda: self._recovers, self._note_ended)
         self._lock = self.guards.lock
         self.map = MapState(self.guards)
         self._structures = structures
@@ -80,9 +102,19 @@ class BusinessMemory:
         states = list(self._states.items())
         return sorted(name for name, state in states if kind_of(name) == kind and not state.holds_nothing())
 
+    @property
+    def provenance(self) -> ProvenanceOptions:
+        """The options of the events of the business."""
+        state = self._states.get(PROVENANCE)
+        return state.options if isinstance(state, ProvenanceState) else OFF
+
     def queues(self) -> dict[str, QueueState]:
         """The states of the queues by structure, also of those that hold nothing."""
         return {name: state for name, state in list(self._states.items()) if isinstance(state, QueueState)}
+
+    def contents(self) -> dict[str, ContentState]:
+        """The states of the contents by structure, also of those that hold nothing."""
+        return {name: state for name, state in list(self._states.items()) if isinstance(state, ContentState)}
 
     def lookup(self, key_class: str, key: bytes) -> Entry | None:
         """The latest entry of an identity of any structure, None if it is absent or has expired."""
@@ -91,6 +123,8 @@ class BusinessMemory:
     def apply(self, entries: list[Entry]) -> None:
         """Apply a group, in the order of the log."""
         with self._lock:
+            if self.derive is not None:
+                entries = [entry for entry in entries if entry.key_class != EVENTS]
             own = self._own
             for entry in entries:
                 if entry.key_class not in own:
@@ -99,13 +133,17 @@ class BusinessMemory:
                 self.map.apply(entries)
                 return
             for key_class, part in groupby(entries, key=_class_of):
-                self.state(structure_of(key_class)).apply(list(part))
-                if is_of_map(key_class):
+                state = self.state(structure_of(key_class))
+                state.apply(list(part))
+                if isinstance(state, ProvenanceState):
+                    self.derive = self._deriver if state.options.on else None
+                elif is_of_map(key_class):
                     own.add(key_class)
 
     def clear(self) -> None:
         """Drop all entries: recovery begins again from an older snapshot."""
         with self._lock:
+            self.derive = None
             for state in list(self._states.values()):
                 state.clear()
 
@@ -135,6 +173,20 @@ class BusinessMemory:
         """
         with self._lock:
             return max(state.drop_expired(most) for state in list(self._states.values()))
+
+    def _note_ended(self, entry: Entry) -> None:
+        """Remember an entry that expires and is freed or replaced, if it has expired, and no event told of it yet."""
+        if self.derive is not None and not self._recovers:
+            state = self._states[PROVENANCE]
+            swept = state.swept if isinstance(state, ProvenanceState) else 0
+            if swept < entry.expires <= self.guards.now():
+                self._ended.append(entry)
+
+    def take_expired(self) -> list[Entry]:
+        """The entries that have expired since the last call, and of which events are to tell."""
+        with self._lock:
+            ended, self._ended = self._ended, []
+        return ended
 
     def holds_nothing(self) -> bool:
         """Whether the business has no entry. An expired one counts until it is dropped."""

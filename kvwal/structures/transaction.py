@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import NamedTuple, Protocol, Self, TypeVar
 
 from kvwal.entry import Entry, entry_identity
-from kvwal.errors import Kind, KvwalError, StoreClosed, TooLarge, TransactionClosed
+from kvwal.errors import CommitUnknown, Kind, KvwalError, StoreClosed, TooLarge, TransactionClosed
 from kvwal.key_class import QUEUE, kind_of, structure_of
 from kvwal.log.submission import Completion, Decide, GroupView, Submission, cut, size_of
 from kvwal.log.waiter import Waiter
@@ -61,6 +61,7 @@ class TransactionChanges:
         self._entries: list[Entry] = []
         self._latest: dict[tuple[str, bytes], Entry] = {}
         self._decided: dict[str, DecidedChanges] = {}
+        self._at_end: list[Callable[[], None]] = []
         self._stage = _NEW
 
     def begin(self) -> None:
@@ -92,23 +93,36 @@ class TransactionChanges:
         made: C = self._decided.setdefault(structure, make())  # type: ignore[assignment]  # one structure, one kind
         return made
 
+    def at_end(self, call: Callable[[], None]) -> None:
+        """Call `call`, which does not wait and raises nothing, once it is known whether the changes were written."""
+        self.check_open()
+        self._at_end.append(call)
+
     def last_change(self, identity: tuple[str, bytes]) -> Entry | None:
         """The last change of an identity in this block, None if it has none."""
         return self._latest.get(identity)
 
     def end(self) -> PendingCommit:
         """Leave the block. Returns what to commit or, if the block raised, to give back."""
-        pending = PendingCommit(self._entries, list(self._decided.values()))
-        self._entries, self._latest, self._decided, self._stage = [], {}, {}, _OVER
+        pending = PendingCommit(self._entries, list(self._decided.values()), self._at_end)
+        self._entries, self._latest, self._decided, self._at_end, self._stage = [], {}, {}, [], _OVER
         return pending
 
 
 class PendingCommit:
     """The changes of a block on their way to the log. `entries` are those that were written, in the end."""
 
-    def __init__(self, entries: list[Entry], decided: list[DecidedChanges]) -> None:
+    def __init__(
+        self, entries: list[Entry], decided: list[DecidedChanges], at_end: Sequence[Callable[[], None]] = ()
+    ) -> None:
         self.entries = entries
         self._decided = decided
+        self._at_end = at_end
+
+    def over(self) -> None:
+        """It is known whether the changes were written: see `TransactionChanges.at_end`."""
+        for call in self._at_end:
+            call()
 
     def submission(self, business: Business, future: Completion, *, sync: bool = False) -> Submission | None:
         """The transaction, None if there is nothing to write. `TooLarge` as `submission_of`."""
@@ -168,7 +182,19 @@ class Transaction:
     ) -> None:
         """Commit, unless the block raised. Then set `timestamp`."""
         pending = self.changes.end()
-        if kind is not None:
+        is_unknown = True  # after an interrupted wait, too, the changes may still be written
+        try:
+            self._end(pending, kind is None, error)
+            is_unknown = False
+        except Exception as failed:
+            is_unknown = isinstance(failed, CommitUnknown)
+            raise
+        finally:
+            if not is_unknown:
+                pending.over()
+
+    def _end(self, pending: PendingCommit, commits: bool, error: BaseException | None) -> None:
+        if not commits:
             self._give_back(pending, error)
             return
         try:

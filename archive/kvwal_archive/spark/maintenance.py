@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kvwal_archive.bases.check import report_on_bases
 from kvwal_archive.bases.collect import gc_bases
+from kvwal_archive.contents.collect import gc_contents
 from kvwal_archive.faults import ObjectMissing
 from kvwal_archive.layout import Place, base_folder
 from kvwal_archive.maintenance import compaction
@@ -87,14 +88,15 @@ def gc(
 ) -> list[str]:
     """Remove the objects of a business that compactions have superseded for `grace_ms`, and return their keys.
 
-    A task does this for the log of one node; the driver removes bases that no read begins with any more. Raises as `rewrite`;
-    what one task has removed stays removed.
+    A task does this for the log of one node; the driver removes bases that no read begins with any more, and claim files that
+    nothing names. Raises as `rewrite`; what one task has removed stays removed.
     """
     objects = open_objects(url)
     places, now_ms = _places(objects, namespace, cluster, business), _now_ms(spark)
     removed = run_tasks(spark, partial(_remove, url, now_ms, grace_ms), places, list[str])
     of_bases = gc_bases(objects, namespace, cluster, business, now_ms=now_ms, grace_ms=grace_ms)
-    return [*(key for keys in removed for key in keys), *of_bases]
+    of_contents = gc_contents(objects, namespace, cluster, business, now_ms=now_ms, grace_ms=grace_ms)
+    return [*(key for keys in removed for key in keys), *of_bases, *of_contents]
 
 
 def _places(objects: Objects, namespace: str, cluster: str, business: str) -> list[Place]:

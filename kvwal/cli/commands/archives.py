@@ -43,6 +43,7 @@ from kvwal_archive import spark as archive_spark
 from kvwal_archive.bases.check import verify_bases
 from kvwal_archive.bases.collect import gc_bases
 from kvwal_archive.bases.local import make_base
+from kvwal_archive.contents.collect import gc_contents
 from kvwal_archive.layout import Place
 from kvwal_archive.lost_tails import lost_tails, sentence
 from kvwal_archive.maintenance.compaction import gc, plan, rewrite
@@ -259,7 +260,8 @@ def archive_gc(
             removed = [gc(objects, place, now_ms=now_ms(), grace_ms=grace_ms, progress=report) for place in places]
             if selection.node is None:
                 businesses = businesses_of(places)
-                removed += [gc_bases(objects, *where, now_ms=now_ms(), grace_ms=grace_ms) for where in businesses]
+                for remove in (gc_bases, gc_contents):
+                    removed += [remove(objects, *where, now_ms=now_ms(), grace_ms=grace_ms) for where in businesses]
     lines = [(key,) for keys in removed for key in keys]
     show.outcome(["deleted"], lines, json, "Nothing is superseded and old enough.")
 

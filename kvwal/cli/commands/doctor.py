@@ -14,13 +14,14 @@ from kvwal.cli import show
 from kvwal.cli.locations import WholeStoreSelection
 from kvwal.cli.options import ALL, Json, LogSelection
 from kvwal.cli.survey import check_disk, check_folders, check_owners, lock_holder, survey
-from kvwal.errors import ArchiveError, ConfigError
+from kvwal.errors import ArchiveError, ConfigError, CorruptLog
 from kvwal.location.diagnose import diagnose_cluster
 from kvwal.location.parse import ClusterLocation
 from kvwal.log.files.maintenance_failures import read_failures
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import Progress
 from kvwal.ports.disk import OS_DISK
+from kvwal.scrub.contents import check_contents
 from kvwal.scrub.diagnose import NOTE, PROBLEM, Finding, Seen, check_archived, check_log
 from kvwal.scrub.inspect import examine
 from kvwal.scrub.next_steps import NextSteps
@@ -126,6 +127,8 @@ def check_archive(selection: LogSelection, seen: list[Seen]) -> Iterator[Finding
     if selection.archive == "none":
         text = "there is none: the log is the only copy, and checkpoints end its history."
         yield Finding(NOTE, "archive", text)
+        for one in seen:
+            yield from check_claim_files(None, one)
         return
     url = selection.archive or str(selection.root / ARCHIVE_FOLDER)
     if selection.archive is None:
@@ -136,6 +139,7 @@ def check_archive(selection: LogSelection, seen: list[Seen]) -> Iterator[Finding
         objects = open_objects(url)
         for one in seen:
             yield from archived(objects, one)
+            yield from check_claim_files(objects, one)
     except ArchiveError as error:
         yield Finding(PROBLEM, "archive", error.what, error.hint)
 
@@ -148,4 +152,24 @@ def archived(objects: Objects, seen: Seen) -> list[Finding]:
         if not any(finding.level == PROBLEM for finding in findings) or OS_DISK.names(folder) == seen.names:
             break
         seen = look_at(seen.steps, seen.place, lambda done, total, what: None)
+    return findings
+
+
+def check_claim_files(objects: Objects | None, seen: Seen) -> list[Finding]:
+    """Findings about the files with the bytes of contents. No byte of them is read: `kvwal log verify` does that.
+
+    A problem is checked again: in a running store a file goes when its content was replaced meanwhile. A log that cannot be read
+    has findings of its own.
+    """
+    findings: list[Finding] = []
+    for _ in range(MAX_CHECKS):
+        try:
+            files = check_contents(OS_DISK, seen.steps.root, seen.place, seen.now_ms, objects, whole=False)
+            problems = [file for file in files if file.problem]
+        except (CorruptLog, OSError):
+            return []
+        todo = seen.typed("log verify")
+        findings = [Finding(PROBLEM, seen.about, f"{file.name}: {file.problem}", todo) for file in problems]
+        if not findings:
+            break
     return findings

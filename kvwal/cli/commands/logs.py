@@ -28,6 +28,7 @@ from kvwal.log.reader import entry_decoder
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
 from kvwal.scrub.compare_archive import verify_log
+from kvwal.scrub.contents import check_contents
 from kvwal.scrub.inspect import Inspection, dump
 from kvwal.scrub.repair import DamagedLog, check_one_cluster, look, repair
 from kvwal_archive.layout import Place
@@ -61,8 +62,8 @@ def log_verify(
     resume: Resume = None,
     json: Json = False,
 ) -> None:
-    """Read and check every segment and snapshot, and look in the archive for segments that were deleted here. Changes nothing;
-    exit code 4 if anything is damaged or missing.
+    """Read and check every segment and snapshot and the bytes of contents, and look in the archive for segments that were deleted
+    here. Changes nothing; exit code 4 if anything is damaged or missing.
     """
     places = selection.logs(business)
     objects = selection.objects()
@@ -73,6 +74,10 @@ def log_verify(
             verified = verify_log(OS_DISK, selection.root, place, objects if silent is None else None, report, notes)
             files += [(place, file) for file in verified.files]
             silent = silent or verified.silent
+            if not any(file.problem for file in verified.files):
+                archive = objects if silent is None else None
+                found = check_contents(OS_DISK, selection.root, place, SYSTEM.wall_ms(), archive, whole=True)
+                files += [(place, file) for file in found]
     names = ["business", "node", "file", "first", "last", "entries", "bytes", "state", "problem"]
     lines = [(place.business, place.node, *described(file)) for place, file in files]
     show.table_or_json(names, lines, json)

@@ -13,7 +13,7 @@ from kvwal.cli.text import check_text, parse_key
 from kvwal.codecs import registry
 from kvwal.entry import DataEntry
 from kvwal.errors import ConfigError
-from kvwal.store.read_only import BusinessReader
+from kvwal.store.reading.business_reader import BusinessReader
 from kvwal.structures.map.state import after_prefix
 from kvwal.structures.map.view import KeyBounds
 

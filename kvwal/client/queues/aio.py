@@ -6,13 +6,14 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterat
 from datetime import date
 from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from kvwal.client.queues.aio_transaction import AsyncClusterTransaction, AsyncQueueTransaction
 from kvwal.client.queues.aio_waiting import Client, awaited, put_when_room
 from kvwal.client.queues.queue import ClusterQueue as SyncQueue
 from kvwal.entry import DataEntry
 from kvwal.store.aio.map import Map
+from kvwal.structures.content.clusters import not_served
 from kvwal.structures.handle import Handle
 from kvwal.structures.queue.changes import checked_number
 from kvwal.structures.queue.options import Changes, QueueOptions, SettableOptions
@@ -190,6 +191,10 @@ class ClusterBusiness(Handle):
     def queue(self, name: str = "") -> ClusterQueue:
         """The queue `name` of the business; its own, that of `ClusterStore.queue`, without a name. Raises `InvalidName`."""
         return ClusterQueue(self._client, self._name, name)
+
+    def content(self, name: str = "") -> NoReturn:
+        """Raise `ConfigError`: contents of a cluster are not served yet."""
+        raise not_served(self._name)
 
     async def queues(self) -> list[str]:
         """The names of the queues that hold items: see `kvwal.store.aio.business.Business.queues`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from kvwal.client.queues.aio_waiting import Client, awaited
 from kvwal.client.queues.blocks import QueueBlock
@@ -101,6 +101,10 @@ class AsyncClusterTransaction:
         self.changes.check_open()
         structures, block = self._open()
         return AsyncQueueInTransaction(self._client, self.changes, block, structures.queue(name))
+
+    def content(self, name: str = "") -> NoReturn:
+        """Raise `ConfigError`: contents of a cluster are not served yet."""
+        self._open()[0].content(name)
 
     def _commit(self, structures: ClusterStructures, block: QueueBlock, entries: list[Entry]) -> None:
         self.timestamp = commit_block(structures.business, block, entries)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from kvwal.client.cluster_business import ClusterBusiness
 from kvwal.client.queues.blocks import Renewals
 from kvwal.client.queues.calls import QueueCalls
@@ -9,6 +11,7 @@ from kvwal.client.queues.named_map import ClusterNamedMap
 from kvwal.client.queues.queue import ClusterQueue
 from kvwal.client.queues.transaction import ClusterBlock, ClusterQueueInTransaction
 from kvwal.cluster.queues.requests import OWNER_CLASS, OWNER_KEY, Queues
+from kvwal.structures.content.clusters import not_served
 from kvwal.structures.handle import Handle
 from kvwal.structures.map.map import Map, MapOfTransaction
 from kvwal.structures.queue.positions import queue_named
@@ -46,6 +49,10 @@ class ClusterStructures(Handle):
         """The queue `name` of the business; its own, that of `ClusterStore.queue`, without a name. Raises `InvalidName`."""
         return ClusterQueue(self.business, self._calls, self._renewals, name)
 
+    def content(self, name: str = "") -> NoReturn:
+        """Raise `ConfigError`: contents of a cluster are not served yet."""
+        raise not_served(self.business.label)
+
     def queues(self) -> list[str]:
         """The names of the queues that hold items: see `kvwal.structures.facade.Structures.queues`.
 
@@ -78,3 +85,7 @@ class ClusterTransaction(ClusterBlock):
     def queue(self, name: str = "") -> ClusterQueueInTransaction:
         """A queue in the block: what is taken is in flight until its end."""
         return ClusterQueueInTransaction(self.changes, self._block, self._structures.queue(name))
+
+    def content(self, name: str = "") -> NoReturn:
+        """Raise `ConfigError`: contents of a cluster are not served yet."""
+        self._structures.content(name)

@@ -11,7 +11,7 @@ from kvwal.codecs import registry
 from kvwal.entry import Entry
 from kvwal.errors import InvalidName
 from kvwal.history.reads.range_reader import live_entries
-from kvwal.key_class import QUEUE, kind_of, structure_of
+from kvwal.key_class import PROVENANCE, QUEUE, kind_of, structure_of
 from kvwal.ports.disk import Disk
 from kvwal.structures.memory import STRUCTURES
 from kvwal.structures.queue.positions import is_of_any_queue, is_of_queue, item_class, place_of
@@ -26,8 +26,10 @@ ALL_QUEUES = f"{QUEUE}/*"
 
 
 def is_selection(structure: str) -> bool:
-    """Whether this is the name of a structure of a known kind, or `ALL_QUEUES`."""
+    """Whether this is the name of a structure of a known kind whose entries are content, or `ALL_QUEUES`."""
     kind, slash, name = structure.partition("/")
+    if kind == PROVENANCE:
+        return False
     if kind not in STRUCTURES or not slash or structure == ALL_QUEUES:
         return kind in STRUCTURES
     try:

@@ -17,10 +17,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kvwal.config import check_folder
+from kvwal.content.transfer import give_claim_files, linked
 from kvwal.errors import ConfigError, CorruptLog, KvwalError, Overloaded
 from kvwal.log.appender import storage_full
 from kvwal.log.files.atomic_file import write_file
-from kvwal.log.files.names import OVERFLOW, RETIRED, find_places, log_folder, overflow_number
+from kvwal.log.files.names import (
+    EVENT_FILES,
+    OVERFLOW,
+    RETIRED,
+    find_places,
+    log_folder,
+    overflow_number,
+    parse_event_file,
+)
 from kvwal.log.overflow.read import open_segment
 from kvwal.log.reader import entry_decoder, log_files
 from kvwal.ports.clock import SYSTEM, Clock
@@ -30,10 +39,6 @@ from kvwal_archive.layout import Place
 
 _TRIES = 100
 _STEP = 8 << 20
-_NO_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
-"""Errors of a link that is not possible here: another disk, a file system without links, or too many of them."""
-
-
 _STAGE, _LOCK = ".backup", ".lock"
 """Ends of the names, beside the target, of the folder in which a backup is built, and of that folder's lock file."""
 
@@ -159,6 +164,9 @@ class _Copy:
     def log(self, source: Path, target: Path) -> None:
         """Copy the log in `source`. A log without files is an empty folder."""
         self._disk.make_folders(target)
+        give_claim_files(
+            self._disk, source, target, self._claim_file, closed=True
+        )  # before the log: later they may be gone
         moving: KvwalError | None = None
         last = ""
         for _ in range(_TRIES):
@@ -168,6 +176,7 @@ class _Copy:
             last = max((name for name in before if name.endswith(".wal")), default="")
             try:
                 self._once(source, target, before, last)
+                give_claim_files(self._disk, source, target, self._claim_file)  # after it: what it names is written
             except FileNotFoundError:
                 continue
             except CorruptLog as error:
@@ -182,7 +191,7 @@ class _Copy:
         )
 
     def _once(self, source: Path, target: Path, names: list[str], last: str) -> None:
-        for name in set(self._disk.names(target)) - set(names):
+        for name in set(_names(self._disk, target)) - set(names):
             self._disk.unlink(target / name)
         new = [name for name in names if name != last and not self._disk.exists(target / name)]
         left = [name for name in new if not self._linked(source / name, target / name)]
@@ -191,12 +200,19 @@ class _Copy:
             self._copied(source / name, target / name)
         ends = self._last(source / last, target / last) if last else 0
         self._overflow(source / OVERFLOW, target / OVERFLOW, ends)
+        # Last: what was in segments when they were listed may be in files of events since.
+        names_of_events = {name for name in self._disk.names(source / EVENT_FILES) if parse_event_file(name)}
+        self._folder(source / EVENT_FILES, target / EVENT_FILES, names_of_events)
 
     def _overflow(self, source: Path, target: Path, ends: int) -> None:
         """Copy the overflow files that the copied segments name, which end before the sequence `ends`. Later ones may still be
         replaced.
         """
         names = {name for name in self._disk.names(source) if (overflow_number(name) or ends) < ends}
+        self._folder(source, target, names)
+
+    def _folder(self, source: Path, target: Path, names: set[str]) -> None:
+        """Bring a folder in the copy to these files, which never change."""
         for name in set(self._disk.names(target)) - names:
             self._disk.unlink(target / name)
         left = sorted(names - set(self._disk.names(target)))
@@ -242,14 +258,14 @@ class _Copy:
 
     def _linked(self, source: Path, target: Path) -> bool:
         """Link a file that never changes. Returns whether that is possible here."""
-        try:
-            self._disk.link(source, target)
-        except OSError as error:
-            if error.errno not in _NO_LINK:
-                raise
-            return False
-        self.linked += 1
-        return True
+        is_linked = linked(self._disk, source, target)
+        self.linked += is_linked
+        return is_linked
+
+    def _claim_file(self, source: Path, target: Path, may_link: bool) -> None:
+        if not (may_link and self._linked(source, target)):
+            self._check_room(target.parent, self._disk.size(source))
+            self._copied(source, target)
 
     def _check_room(self, folder: Path, need: int) -> None:
         """Raise ENOSPC if copies of `need` bytes in all would take from the reserve of the disk, which may be the store's own."""

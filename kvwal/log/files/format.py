@@ -20,15 +20,23 @@ import google_crc32c
 import msgspec
 
 from kvwal.errors import NewerVersion
-from kvwal.key_class import QUEUE, kind_of, structure_of
+from kvwal.key_class import CONTENT, PROVENANCE, QUEUE, kind_of, structure_of
 from kvwal.log.files.compression import decompress
 from kvwal.ports.disk import Buffer
 
 FORMAT = 1
 WITH_QUEUES = 2
-"""The format of a file that may have entries of queues, and in everything else format 1. A kvwal without queues would keep these
-entries and show them to nobody: it refuses the file instead. A file without them keeps format 1 (docs/decisions/0102).
+"""The format of a file that may have entries of queues or of provenance, and in everything else format 1. A kvwal without them
+would keep these entries and show them to nobody: it refuses the file instead. A file without them keeps format 1
+(docs/decisions/0102).
 """
+WITH_CONTENT = 3
+"""The format of a file that may have entries of contents and of queues, and in everything else format 1. A kvwal without contents
+would copy, merge and restore the entries without the bytes that they name (docs/decisions/0114).
+"""
+NEWEST = WITH_CONTENT
+"""The newest format: a file of it may have entries of any structure that this version knows."""
+_LEAST_FORMAT = {QUEUE: WITH_QUEUES, PROVENANCE: WITH_QUEUES, CONTENT: WITH_CONTENT}
 ALIGNMENT = 8
 HEAD_BYTES = 12
 MAX_PAYLOAD = 16 << 20
@@ -153,7 +161,7 @@ decode_overflow = msgspec.msgpack.Decoder(OverflowReference).decode
 
 def format_for(key_classes: Iterable[str]) -> int:
     """The format that a file with entries of these classes must have at least."""
-    return WITH_QUEUES if any(kind_of(structure_of(name)) == QUEUE for name in key_classes) else FORMAT
+    return max((_LEAST_FORMAT.get(kind_of(structure_of(name)), FORMAT) for name in key_classes), default=FORMAT)
 
 
 def align(offset: int) -> int:
@@ -255,9 +263,9 @@ def _first_block(buffer: Buffer) -> Block | None:
     if block is None or block.kind is not BlockKind.HEADER:
         return None
     written = _decode_format(block.payload).format
-    if not FORMAT <= written <= WITH_QUEUES:
+    if not FORMAT <= written <= NEWEST:
         raise NewerVersion(
-            f"the file has format {written}, and this kvwal reads format {FORMAT} or {WITH_QUEUES}: written by a newer version.",
+            f"the file has format {written}, and this kvwal reads formats {FORMAT} to {NEWEST}: written by a newer version.",
             hint="Open it with that version.",
         )
     return block

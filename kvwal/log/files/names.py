@@ -2,7 +2,8 @@
 
 <root>/<namespace>/<cluster>/<business>/<node>/
     <first sequence, 20 digits>.wal  <last sequence>.snapshot  <first>-<last>.snapshot
-    LOCK  FAILURES  *.partial  *.torn  overflow/<first sequence, 20 digits>
+    LOCK  FAILURES  *.partial  *.torn  overflow/<first sequence, 20 digits>  content/<section>/<claim file>
+    provenance/<first>-<last>.events.parquet  provenance/<first>-<last>.terms.parquet
 
 Names that end with `.partial` are unfinished, and nobody reads them after a crash: a segment or snapshot under its name
 (`partial_name`), a preallocated segment, a lock file that replaces one, and the folders for files of the archiver's jobs
@@ -24,6 +25,10 @@ from kvwal_archive.layout import Place, check_name
 LOCK = "LOCK"
 OVERFLOW = "overflow"
 """Name of the folder for the overflow files of a log."""
+CONTENT_FOLDER = "content"
+"""Name of the folder for the claim files of a log: the bytes of its contents (see `kvwal.content`)."""
+EVENT_FILES = "provenance"
+"""Name of the folder for the files of events of a log, which stand in no snapshot."""
 FAILURES = "FAILURES"
 """Name of the note of failed maintenance (see `failures`)."""
 RETIRED = "_retired"
@@ -37,6 +42,7 @@ _SCRATCH = "scratch."
 _SHOWN = 10
 """Names of nodes that an error lists."""
 
+_EVENTS = re.compile(rf"([0-9]{{{DIGITS}}})-([0-9]{{{DIGITS}}})\.(events|terms)\.parquet")
 _NUMBERED = re.compile(rf"(?:([0-9]{{{DIGITS}}})-)?([0-9]{{{DIGITS}}})\.(wal|snapshot)")
 
 
@@ -103,6 +109,29 @@ def overflow_name(first_sequence: int) -> str:
 def overflow_number(name: str) -> int | None:
     """The first sequence of an overflow file; None if the name is none of `overflow_name`."""
     return int(name) if re.fullmatch(rf"[0-9]{{{DIGITS}}}", name) else None
+
+
+class EventFile(NamedTuple):
+    """The range of sequences of a log whose events are in a file, both ends included."""
+
+    first: int
+    last: int
+
+    @property
+    def events(self) -> str:
+        """The name of the file with the events, in the folder `EVENT_FILES`."""
+        return f"{self.first:0{DIGITS}}-{self.last:0{DIGITS}}.events.parquet"
+
+    @property
+    def terms(self) -> str:
+        """The name of the file with the terms of the events: an index."""
+        return f"{self.first:0{DIGITS}}-{self.last:0{DIGITS}}.terms.parquet"
+
+
+def parse_event_file(name: str) -> EventFile | None:
+    """The range in the name of a file of events or of terms, None for any other name."""
+    match = _EVENTS.fullmatch(name)
+    return EventFile(int(match[1]), int(match[2])) if match and 1 <= int(match[1]) <= int(match[2]) else None
 
 
 def parse_name(name: str) -> LogFile:

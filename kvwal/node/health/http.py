@@ -97,11 +97,13 @@ def _dated(application: ASGIApp) -> ASGIApp:
 class _Server(uvicorn.Server):
     """A uvicorn server without signal handlers and ticks: the node has its own handlers, and an idle node does nothing."""
 
-    def __init__(self, application: ASGIApp) -> None:
+    def __init__(self, application: ASGIApp, grace: int | None) -> None:
         # uvicorn's date is that of its last tick.
-        super().__init__(
-            uvicorn.Config(_dated(application), log_config=None, access_log=False, lifespan="off", date_header=False)
-        )
+        config = uvicorn.Config(
+            _dated(application), log_config=None, access_log=False, lifespan="off", date_header=False,
+            server_header=False, timeout_graceful_shutdown=grace,
+        )  # fmt: skip
+        super().__init__(config)
         self._closing = asyncio.Event()
 
     @contextlib.contextmanager
@@ -121,7 +123,8 @@ class _Server(uvicorn.Server):
 class HttpServer:
     """The HTTP server, on the running loop until `close`. `StartFailed` if it cannot listen at the address."""
 
-    def __init__(self, application: Starlette, address: Address) -> None:
+    def __init__(self, application: Starlette, address: Address, grace: int | None = None) -> None:
+        """`grace`: seconds that pending requests have when it closes; None: as long as they take."""
         try:
             self._socket = socket.create_server(address)
         except OSError as error:
@@ -129,7 +132,7 @@ class HttpServer:
                 f"--http {address}: cannot listen there ({error.strerror}).",
                 hint="Stop the process that listens there, or choose another address; then start the node again.",
             ) from error
-        self._server = _Server(application)
+        self._server = _Server(application, grace)
         self._task = start_task(self._server.serve([self._socket]), logged("the HTTP server of this node has stopped"))
 
     async def close(self) -> None:

@@ -8,6 +8,7 @@ verified: a damaged block gives damaged lines, and the parser finds those.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import lz4.block
@@ -188,6 +189,18 @@ def _decompressor(path: ReadableFile, start: bytes) -> Decompressor:
     if start.startswith(_LZF):
         raise ConfigError(f"{path} {told_kind(start)}.", hint=READ)
     return _Plain()
+
+
+def log_bytes(path: ReadableFile) -> Iterator[bytes]:
+    """The bytes of a log file as far as it is written, decompressed, in chunks. `DamagedFile` where it is damaged."""
+    with path.open("rb") as file:
+        data = file.read(CHUNK)
+        if len(data) < len(_LZ4) and any(magic.startswith(data) for magic in _MAGICS):  # a compressed file has begun
+            return
+        decompressor = _decompressor(path, data)
+        while data:
+            yield decompressor.feed(data)
+            data = file.read(CHUNK)
 
 
 class Lines:

@@ -51,6 +51,7 @@ class LogResult(NamedTuple):
     `problem` says why it stopped early. `skipped` says why nothing was read although nothing is wrong: the log has just begun, it
     is of an earlier run than the recorded one, or a folder holds a file that is no event log. `is_log` is False for a file that
     is none. `replaced` is when the earlier run of the application started whose records this log replaced (0: none was).
+    `kept` is the name of the kept log, and `not_kept` says why it was not kept, or what of it. Both are empty if none is kept.
     """
 
     path: LogPath
@@ -63,16 +64,27 @@ class LogResult(NamedTuple):
     skipped: str = ""
     is_log: bool = True
     replaced: int = 0
+    kept: str = ""
+    not_kept: str = ""
 
 
 class LogReader:
     """A reader of one log into a map. Each `advance` reads the log as far as it is written."""
 
     def __init__(
-        self, records: RecordMap, log: EventLog, identity: ApplicationIdentity, *, position: str = EVENT_LOG
+        self,
+        records: RecordMap,
+        log: EventLog,
+        identity: ApplicationIdentity,
+        *,
+        position: str = EVENT_LOG,
+        anew: bool = False,
     ) -> None:
-        """`EarlierRun` if a later run of the application is recorded. The records of an earlier one are replaced."""
-        self._records = RunRecords(records, identity, log.path)
+        """`EarlierRun` if a later run of the application is recorded. The records of an earlier one are replaced. With `anew`
+        those of this run are, too, and the log is read from its start.
+        """
+        self.identity = identity
+        self._records = RunRecords(records, identity, log.path, anew=anew)
         self.projection = Projection(app_prefix(identity.app, identity.attempt), self._records.get, log=position)
         known = self.projection.position
         known.started = identity.started or known.started

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 
 from kvwal.errors import ConfigError
@@ -27,6 +28,8 @@ from kvwal.spark.eventlog.log_reader import (
 from kvwal.spark.eventlog.logs import ApplicationIdentity, NotAnEventLog, find_logs, identify
 from kvwal.spark.eventlog.runs import EarlierRun, RecordMap
 from kvwal.spark.index import complete_index, node_of_mark
+from kvwal.spark.kept.contents import contents_of
+from kvwal.spark.kept.keeping import Keeping, keep_log
 from kvwal.spark.leases import Leases, no_longer_than_a_lease
 from kvwal.spark.record_keys import app_prefix
 from kvwal.spark.state.lease import LeaseHeld, LeaseLost
@@ -36,23 +39,35 @@ Hold = Callable[[str], AbstractContextManager[RecordMap]]
 """Gives, for a block, the map for the records of the application whose keys begin so."""
 
 
+Keep = Callable[[EventLog, ApplicationIdentity, Callable[[], None]], Keeping]
+"""Keeps a log: see `keep_log`."""
+
+
 def record_event_logs(
-    store: MapStore, paths: Iterable[str | Path], progress: ReportProgress | None = None
+    store: MapStore,
+    paths: Iterable[str | Path],
+    progress: ReportProgress | None = None,
+    *,
+    keep_logs: bool = False,
 ) -> list[LogResult]:
     """Read the event logs at `paths` (files, rolling folders, folders of either) into the business `spark` of the store.
 
     Logs of finished and running applications are read as far as they are written. A second run reads on; it does not open a
     log again that was read to its end. A damaged line is recorded under the application's `damage` keys. A log that cannot be
     read to its end has a `problem`, and the other logs are read all the same. A log that has just begun, a log of an earlier run
-    than the recorded one, and a file in a folder that is no event log, are `skipped`.
+    than the recorded one, and a file in a folder that is no event log, are `skipped`. With `keep_logs`, each log that is
+    recorded is kept, too (see `kvwal.spark.kept`): `ConfigError` for a cluster.
     """
+    keep = partial(keep_log, contents_of(store)) if keep_logs else None
     logs = find_logs(paths)
     records = store.map(BUSINESS)
     complete_index(records, node_of_mark(store))
     if not is_cluster(store):  # one process has the lock of a folder's node
-        return record_logs(lambda app: nullcontext(records), logs, progress)
+        return record_logs(lambda app: nullcontext(records), logs, progress, keep=keep)
     with Leases(records, SYSTEM) as leases:
-        return record_logs(lambda app: leases.hold(app, no_longer_than_a_lease()), logs, progress, leases.beat)
+        return record_logs(
+            lambda app: leases.hold(app, no_longer_than_a_lease()), logs, progress, leases.beat, keep=keep
+        )
 
 
 def record_logs(
@@ -60,6 +75,8 @@ def record_logs(
     logs: Iterable[EventLog],
     progress: ReportProgress | None = None,
     beat: Callable[[], None] = lambda: None,
+    *,
+    keep: Keep | None = None,
 ) -> list[LogResult]:
     """Read logs, each while `hold` gives its application. `beat` is called while a log is read. See
     `kvwal.spark.record_event_logs`.
@@ -74,13 +91,27 @@ def record_logs(
             if progress is not None:
                 progress(before + read, total, name)
 
-        results.append(
-            _record_log(hold, log, identity, report) if isinstance(identity, ApplicationIdentity) else identity
-        )
+        result = _record_log(hold, log, identity, report) if isinstance(identity, ApplicationIdentity) else identity
+        if keep is not None and isinstance(identity, ApplicationIdentity) and not result.skipped:
+            result = _kept(keep, log, identity, result, beat)
+        results.append(result)
         done += size
         if progress is not None:
             progress(done, total, log.path.name)
     return results
+
+
+def _kept(
+    keep: Keep, log: EventLog, identity: ApplicationIdentity, result: LogResult, beat: Callable[[], None]
+) -> LogResult:
+    """Keep a log that was recorded."""
+    try:
+        kept = keep(log, identity, beat)
+    except FileNotFoundError:
+        return result._replace(not_kept="it was deleted before it could be kept")
+    if kept.problem:
+        return result._replace(kept=kept.name, not_kept=kept.problem)
+    return result._replace(kept=kept.name)
 
 
 def _identified(log: EventLog) -> ApplicationIdentity | LogResult:

@@ -53,8 +53,10 @@ class RunRecords:
     or has replaced all of its records. So the next reader sees which run is recorded.
     """
 
-    def __init__(self, records: RecordMap, identity: ApplicationIdentity, path: LogPath) -> None:
-        """`EarlierRun` if a later run is recorded. `path` is that of the log, for the message."""
+    def __init__(self, records: RecordMap, identity: ApplicationIdentity, path: LogPath, *, anew: bool = False) -> None:
+        """`EarlierRun` if a later run is recorded. `path` is that of the log, for the message. With `anew` the
+        records of this run are replaced, too.
+        """
         self._records = records
         self._prefix = app_prefix(identity.app, identity.attempt)
         self._earlier: set[str] = set()
@@ -62,6 +64,7 @@ class RunRecords:
         """When the earlier run started whose records this one replaces, in Unix milliseconds; 0 if there is none."""
         recorded = self._recorded_start()
         if not recorded or not identity.started or recorded == identity.started:
+            self._earlier = self._keys() if anew else set()
             return
         if identity.started < recorded:
             raise EarlierRun(

@@ -1,4 +1,4 @@
-"""The end of a task, with its metrics."""
+"""The start of a task, and its end with its metrics."""
 
 from __future__ import annotations
 
@@ -50,6 +50,14 @@ class TaskInfo(EventStruct, rename=spark_names()):
     killed: bool = False
     accumulables: msgspec.Raw = msgspec.Raw()
     """Not decoded: only tasks of SQL executions are asked for it. `updates_of` decodes it."""
+
+
+class TaskStart(EventStruct, rename=spark_names(attempt="Stage Attempt ID")):
+    """A task was launched. `attempt` is that of the stage. Records have ended tasks only, so `parser` passes over this event."""
+
+    stage_id: Int
+    task_info: TaskInfo
+    attempt: Int = 0
 
 
 class ShuffleReadMetrics(EventStruct, rename=spark_names()):

@@ -12,6 +12,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from msgspec import structs
+
 from kvwal.errors import ConfigError
 from kvwal.ports.clock import Clock
 from kvwal.spark.eventlog.folders import EventLogsRefused, EventLogsUnreachable, logs_at
@@ -20,6 +22,7 @@ from kvwal.spark.eventlog.log_reader import LogReader, WrittenAnew, has_more
 from kvwal.spark.eventlog.logs import NotAnEventLog, identify
 from kvwal.spark.eventlog.runs import EarlierRun
 from kvwal.spark.follower.marks import LogMark, LogMarks
+from kvwal.spark.follower.quiet_logs import QuietLogs
 from kvwal.spark.follower.status import FollowerStatus
 from kvwal.spark.leases import LeasedMap, LeasedRecords, Leases
 from kvwal.spark.record_keys import app_prefix
@@ -41,11 +44,14 @@ class Follower:
         status: FollowerStatus,
         clock: Clock,
         is_stopped: Callable[[], bool],
+        quiet_logs: QuietLogs | None = None,
     ) -> None:
+        """`quiet_logs` keeps logs when they have ended, or are quiet; None: no log is kept."""
         self._folders = folders
         self._places = {folder.url for folder in folders}
         self._status = status
         self._is_stopped = is_stopped
+        self._quiet_logs = quiet_logs
         self._leases = Leases(records, clock)
         self._records = records
         self._marks = LogMarks(records)
@@ -73,6 +79,8 @@ class Follower:
         if counts.whole:
             for place in self._readers.keys() - listed:  # deleted: what was read stays in the store
                 self._leases.release(self._readers.pop(place).projection.prefix)
+            if self._quiet_logs is not None:
+                self._quiet_logs.forget_others(listed)
         self._status.end(len(self._readers))
 
     def beat(self) -> None:
@@ -107,12 +115,20 @@ class Follower:
         mark = self._marks.of(log)
         if mark is not None and mark.version == log.version():
             self._status.unchanged(mark)
-            return
+            self._read_log(log, partial(self._keep_quiet, log, mark))
+        else:
+            self._read_log(log, partial(self._read_anew, log))
+
+    def _read_anew(self, log: ListedLog) -> None:
+        if (reader := self._readers.pop(log.place, None)) is not None:
+            self._read_on(log, reader)
+        else:
+            self._begin(log)
+
+    def _read_log(self, log: ListedLog, read: Callable[[], None]) -> None:
+        """Do something that reads a log, and note what is wrong with the log."""
         try:
-            if (reader := self._readers.pop(log.place, None)) is not None:
-                self._read_on(log, reader)
-            else:
-                self._begin(log)
+            read()
         except NotAnEventLog as error:
             self._skip(log, error.what, is_log=not log.listed)
         except FileNotFoundError:  # renamed or deleted since it was listed: the next listing shows what is there
@@ -177,6 +193,22 @@ class Follower:
         )
         self._marks.put(log, mark)
         self._status.read(mark, str(log.path), reader.events - events)
+        self._keep_quiet(log, mark)
+
+    def _keep_quiet(self, log: ListedLog, mark: LogMark) -> None:
+        """Keep a log that has ended or is quiet, unless this version of it was kept. When it is, no event of it is missing."""
+        if self._quiet_logs is None or not mark.app or not self._quiet_logs.is_due(log, mark):
+            return
+        identity = identify(log)
+        if identity is None:
+            return
+        kept = self._quiet_logs.keep(log, identity, self._beat_and_stop)
+        self._marks.put(log, structs.replace(mark, kept=mark.version))
+        self._status.kept(str(log.path), kept)
+
+    def _beat_and_stop(self) -> None:
+        self._stop_here()
+        self._leases.beat()
 
     def _keep(self, log: ListedLog, reader: LogReader) -> None:
         """Keep a reader, with the lease of its application. The one that was used longest ago gives way."""

@@ -24,6 +24,7 @@ class LogMark(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     """The version of a log up to which it was read.
 
     `app` is the prefix of its application's keys, empty if the log does not name one. `problem` says why it is read no further.
+    `kept` is the version that was kept, or could not be; empty if none was.
     """
 
     version: str
@@ -31,6 +32,7 @@ class LogMark(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     complete: bool = False
     damaged: int = 0
     problem: str = ""
+    kept: str = ""
 
 
 class LogMarks:

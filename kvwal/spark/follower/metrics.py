@@ -49,6 +49,7 @@ class _Counters(Collector):
             "read_bytes": ("Bytes of event logs that were read, decompressed.", status.bytes),
             "events": ("Lines of event logs that were recorded.", status.events),
             "log_reads": ("Times that a log was read on.", status.logs_read),
+            "kept_logs": ("Times that a log was kept.", status.logs_kept),
             "troubles": ("Times that the store, or the storage of the logs, did not answer or refused.", status.troubles),
         }  # fmt: skip
         return [

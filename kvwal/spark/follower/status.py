@@ -7,6 +7,7 @@ from kvwal.hlc import second_text
 from kvwal.ports.clock import Clock
 from kvwal.ports.logger import get_logger
 from kvwal.spark.follower.marks import LogMark
+from kvwal.spark.kept.keeping import Keeping
 
 _log = get_logger(__name__)
 
@@ -57,6 +58,7 @@ class FollowerStatus:
         self.events = 0
         self.bytes = 0
         self.logs_read = 0
+        self.logs_kept = 0
         self.troubles = 0
         self.waiting: str | None = None
         """Why the follower cannot go on at the moment: a sentence."""
@@ -101,6 +103,14 @@ class FollowerStatus:
             _log.warning("an event log is damaged", log=log, application=mark.app, problem=mark.problem)
         elif mark.complete:
             _log.info("an event log was read to its end", log=log, application=mark.app, events=events)
+
+    def kept(self, log: str, kept: Keeping) -> None:
+        """A log that has ended or is quiet was looked at, to be kept."""
+        if kept.problem:
+            _log.warning("an event log is not kept, or not all of it", log=log, problem=kept.problem)
+        if kept.is_new:
+            self.logs_kept += 1
+            _log.info("an event log is kept", log=log, name=kept.name)
 
     def skipped(self, mark: LogMark, log: str, *, is_log: bool) -> None:
         """A file is left alone until it changes. `is_log`: it may be an event log, but cannot be read."""

@@ -25,7 +25,7 @@ from kvwal.ports.boundary import contain, logged
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK, Disk
 from kvwal.spark.eventlog.log_reader import BUSINESS
-from kvwal.spark.index import complete_index, mark_key
+from kvwal.spark.index import complete_index, is_whole, mark_key
 from kvwal.spark.record_keys import app_prefix
 from kvwal.spark.recording.spool import POSITION, spools
 from kvwal.store.root_nodes.merge import MergePorts, MergeResult, has_leftovers, merge_nodes
@@ -148,7 +148,8 @@ def merge_finished(
 def _complete_index(where: RecorderRoot, node: str) -> None:
     """Write the index of a node's records if it is not whole. Errors are those of `kvwal.open`."""
     place = Place(where.namespace, where.cluster, BUSINESS, node)
-    if find_entry(OS_DISK, where.root, place, _identity(mark_key(node))) is not None:
+    mark = find_entry(OS_DISK, where.root, place, _identity(mark_key(node)))
+    if mark is not None and not mark.deleted and is_whole(registry.decode(mark.value, mark.value_class)):
         return
     names: dict[str, Any] = {"namespace": where.namespace, "cluster": where.cluster}
     with open_store(where.root, **names, node=node, archive=None) as store:

@@ -18,6 +18,7 @@ from kvwal.spark import records as rec
 from kvwal.spark.tables import key_spans
 from kvwal.spark.tables.columns import RecordColumn, columns_of, data_type, partial, to_array
 from kvwal.spark.tables.key_spans import KeyLayout
+from kvwal.spark.tables.lineage import LINEAGE, DatasetTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -197,7 +198,7 @@ _SQL = {
     "stream": "stream", "batch": "batch",
 }  # fmt: skip
 
-TABLES: dict[str, RecordTable | PartTable] = {
+TABLES: dict[str, RecordTable | PartTable | DatasetTable] = {
     table.name: table
     for table in (
         RecordTable("spark_apps", rec.Application, rb"(?<!/executor)/app$", KeyLayout("/app")),
@@ -246,6 +247,7 @@ TABLES: dict[str, RecordTable | PartTable] = {
             {},
             _settings,
         ),
+        LINEAGE,
     )
 }
 """The tables by name."""

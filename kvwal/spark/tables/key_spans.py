@@ -30,8 +30,8 @@ class KeyLayout(NamedTuple):
 
         None if the columns do not say where the keys are: neither `app` nor `key` is among them, or there are too many values.
         """
-        if KEY in values and len(values[KEY]) <= _MOST:
-            return _apart(map(_one_key, values[KEY]))
+        if (keys := spans_of_keys(values)) is not None:
+            return keys
         if APP not in values or len(values[APP]) > _MOST:
             return None
         stems = [f"{app}{self.folder}" for app in values[APP]]
@@ -40,6 +40,18 @@ class KeyLayout(NamedTuple):
                 return _apart(map(_under, stems))
             stems = [f"{stem}/{text(value)}" for stem in stems for value in values[column]]
         return _apart(map(_one_key, stems))
+
+
+def spans_of_keys(values: Mapping[str, frozenset[Any]]) -> list[KeySpan] | None:
+    """The spans of the keys that these values name, sorted and apart; None if they name none, or too many."""
+    return _apart(map(_one_key, values[KEY])) if KEY in values and len(values[KEY]) <= _MOST else None
+
+
+def spans_of_apps(values: Mapping[str, frozenset[Any]], span: Callable[[str], KeySpan]) -> list[KeySpan] | None:
+    """As `KeyLayout.spans`, of keys that are apart by their applications alone: `span` has those of one."""
+    if (keys := spans_of_keys(values)) is not None:
+        return keys
+    return _apart(map(span, values[APP])) if APP in values and len(values[APP]) <= _MOST else None
 
 
 def _one_key(key: str) -> KeySpan:

@@ -10,7 +10,9 @@ from kvwal.config import Flush, Settings
 from kvwal.errors import StoreClosed
 from kvwal.log.reader import Progress
 from kvwal.store.aio.business import Business
+from kvwal.store.aio.content import Contents
 from kvwal.store.aio.map import Map
+from kvwal.store.aio.provenance import Provenance
 from kvwal.store.aio.queue import Queue
 from kvwal.store.engine import Engine
 from kvwal.store.options import Default, Options
@@ -35,9 +37,17 @@ class Store(Handle):
         """The queue of the business `name`, which its first call opens, as that of a map."""
         return self.business(name, flush).queue()
 
+    def content(self, name: str, flush: Flush | None = None) -> Contents:
+        """The contents of the business `name`, which is opened at the first call, as that of a map."""
+        return self.business(name, flush).content()
+
     def business(self, name: str, flush: Flush | None = None) -> Business:
-        """The business `name`, with its maps and queues, which commit together. The first call opens it, as that of a map."""
+        """The business `name`, whose maps, queues and contents commit together. Its first call opens it, as that of a map."""
         return Business(self, name, flush)
+
+    def provenance(self, name: str) -> Provenance:
+        """The events of the business `name`, of each change of its items. The first call opens it, and switches it on."""
+        return Provenance(self, name, None)
 
     async def checkpoint(self) -> None:
         """Make a snapshot of every business that holds all entries up to now. Writes go on meanwhile."""

@@ -7,7 +7,7 @@ from functools import partial
 from types import TracebackType
 from typing import Protocol, Self
 
-from kvwal.errors import KvwalError
+from kvwal.errors import CommitUnknown, KvwalError
 from kvwal.log.submission import Submission
 from kvwal.store.aio.waiting import TaskWaiter
 from kvwal.structures.business import Business, LocalBusiness
@@ -41,6 +41,8 @@ class AsyncTransaction:
         self.timestamp = 0
         self._target = target
         self._counts = counts
+        self._is_unknown = False
+        """Whether the changes may be in the log, and nobody knows."""
 
     async def __aenter__(self) -> Self:
         self.changes.begin()
@@ -52,10 +54,17 @@ class AsyncTransaction:
     ) -> None:
         """Commit, unless the block raised. Then set `timestamp`."""
         pending = self.changes.end()
-        if kind is None:
-            await self._commit(pending)
-        else:
-            await self._give_back(pending, error)
+        try:
+            if kind is None:
+                await self._commit(pending)
+            else:
+                await self._give_back(pending, error)
+        except CommitUnknown:
+            self._is_unknown = True
+            raise
+        finally:
+            if not self._is_unknown:
+                pending.over()
 
     async def _commit(self, pending: PendingCommit) -> None:
         try:
@@ -74,6 +83,7 @@ class AsyncTransaction:
             withdrawn = waiter.withdraw()
             if not withdrawn:
                 await waiter.settled()
+                self._is_unknown = isinstance(waiter.error, CommitUnknown)
             if withdrawn or waiter.error is not None:
                 pending.give_back()
             else:

@@ -153,3 +153,20 @@ async def uncancelled(begin: Callable[[], Awaitable[None]]) -> None:
     while True:
         with suppress(asyncio.CancelledError):
             return await begin()
+
+
+def on_thread(call: Callable[[], T]) -> asyncio.Future[T]:
+    """The result of a call that blocks, made on a thread. If its task is cancelled, the call goes on, and nobody waits for it."""
+    return asyncio.get_running_loop().run_in_executor(None, call)
+
+
+async def ended(call: Callable[[], T]) -> T:
+    """The result of a call that blocks, made on a thread. If the task is cancelled, its cancellation waits for the call's end."""
+    future = on_thread(call)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        while not future.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([future])
+        raise

@@ -1,6 +1,6 @@
 """Merge of nodes: the entries of finished logs move into the log of another node under the same root.
 
-    1. The logs are locked: first that of the target, then those of the batch.
+    1. The logs are locked: first that of the target, then those of the batch. Their claim files are given to the target.
     2. The target's log is recovered. The entries that it lacks are appended with the timestamps that they have, and synced.
        If its snapshot is far behind then, a checkpoint follows.
     3. The folder of each merged log is renamed to `<business>/_merged/<node>`, durably, and removed.
@@ -21,6 +21,7 @@ from typing import NamedTuple
 import msgspec
 
 from kvwal.config import Settings
+from kvwal.content.transfer import give_claim_files, link_or_copy
 from kvwal.entry import Entry, encode_entries
 from kvwal.errors import ConfigError, KvwalError, LogFailed
 from kvwal.history.reads.tail_reader import Identity, read_local, read_log
@@ -38,6 +39,8 @@ from kvwal.log.reader import entry_decoder
 from kvwal.log.recovery import RecoveryTarget, recover
 from kvwal.ports.clock import Clock
 from kvwal.ports.disk import Disk, Lock
+from kvwal.ports.space import DiskSpace
+from kvwal.structures.provenance.state import OPTIONS
 from kvwal_archive.layout import Place
 
 MERGED = "_merged"
@@ -121,6 +124,8 @@ class _Batch:
                 sources[source] = lock
             except KvwalError as error:
                 left[node] = error
+        for source in sources:
+            self._give_contents(source)
         count = self._append(list(sources), wanted) if sources else 0
         for source, lock in sources.items():
             self._remove(source, lock)
@@ -128,17 +133,29 @@ class _Batch:
         self._disk.remove_folder(self._merged)
         return count
 
+    def _give_contents(self, source: Place) -> None:
+        """Give the bytes of a log's contents to the target, before an entry there names them."""
+        put = link_or_copy(self._disk, lambda folder: DiskSpace(self._disk, folder, None))
+        give_claim_files(self._disk, log_folder(self._root, source), log_folder(self._root, self._target), put)
+
     def _lock(self, place: Place) -> Lock:
         lock = take_lock(self._disk, self._root, log_folder(self._root, place))
         self.locks.callback(lock.release)
         return lock
 
     def _identities(self, source: Place) -> set[Identity]:
-        """The identities in a log. Raises `ConfigError` for a log that marks a destroyed map, `ClockSkew`, `CorruptLog`."""
+        """The identities in a log. Raises `ConfigError` for a log that marks a destroyed map, or has events, `ClockSkew`,
+        `CorruptLog`.
+        """
         found = read_log(self._disk, self._root, source, _Identities, everything=True).sink
         folder = log_folder(self._root, source)
         if found.classes & {DROPPED}:
             raise ConfigError(f"{folder}: its map was destroyed.", hint="Leave it to the store that wrote it.")
+        if OPTIONS in found.classes:
+            raise ConfigError(
+                f"{folder}: it has provenance, whose events are in files that are not merged.",
+                hint="Leave it as a node of its own: reading merges the logs of all nodes.",
+            )
         check_clock(folder, found.last_timestamp, self._clock.wall_ms(), Settings())
         return found.identities
 

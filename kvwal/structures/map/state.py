@@ -31,6 +31,7 @@ class MapState:
         self._now = guards.now
         self._lock = guards.lock
         self._building = guards.building
+        self._ended = guards.ended
         self.tables: dict[str, dict[bytes, Entry]] = {}
         self._orders: dict[str, KeyOrder] = {}
         self._changed: dict[str, set[bytes]] = {}
@@ -92,6 +93,7 @@ class MapState:
             changed.add(entry.key)
         if old is not None and old.expires:
             self._expiring.pop((old.expires, old.key_class, old.key), None)
+            self._ended(old)
         if entry.deleted:
             if old is not None:
                 del table[entry.key]

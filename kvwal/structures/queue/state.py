@@ -37,13 +37,12 @@ class QueueState:
 
     def __init__(self, guards: Guards, swap: Swap | None = None) -> None:
         """Without `swap` all items stay in memory."""
-        self._now = guards.now
+        self._now, self._ended = guards.now, guards.ended
         self._lock = guards.lock
         self._swap = swap
         self._recovers = guards.recovers
         self._unread = False  # the items are to be read from the files when the log is recovered
-        self._destroyed = 0
-        self._of_items = ""
+        self._destroyed, self._of_items = 0, ""
         self._ready = ReadyItems(swap)
         self._in_flight: dict[bytes, Entry] = {}
         self._delayed = OrderedItems()
@@ -342,6 +341,7 @@ class QueueState:
             self._bytes -= len(entry.value)
             if entry.expires:
                 self._expiring.pop((entry.expires, key), None)
+                self._ended(entry)
         if self._deliveries:
             self._deliveries.pop(key, None)
 

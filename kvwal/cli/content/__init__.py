@@ -1,0 +1,1 @@
+"""The commands of `kvwal content`: list, put, get, delete, stats, verify."""

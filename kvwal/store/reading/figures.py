@@ -1,0 +1,49 @@
+"""Figures of a store that can be read without its locks: the bytes of its files, and its positions."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from kvwal.history.reads.merged_scan import log_size
+from kvwal.history.reads.tail_reader import Uncounted, read_log
+from kvwal.ports.space import space_stats
+from kvwal.store.options import Options
+
+
+def sizes_of_files(options: Options) -> dict[str, int | None]:
+    """The bytes of the files of each business, by its name; None for a business whose folder this user may not read."""
+    closed: set[str] = set()
+    sizes: dict[str, int] = {}
+    for place in options.places(closed=closed):
+        of_node = options.reach(partial(log_size, options.disk, options.root, place))
+        sizes[place.business] = sizes.get(place.business, 0) + of_node
+    return dict(sorted({**sizes, **dict.fromkeys(closed)}.items()))
+
+
+def read_only_stats(options: Options) -> dict[str, Any]:
+    """Numbers about a store that can be read without its locks. `unreadable` are the logs that this user may not read."""
+    businesses: dict[str, dict[str, Any]] = {}
+    closed: set[str] = set()
+    unreadable: dict[str, str] = {}
+    for place in options.places(closed=closed):
+        try:
+            tail = read_log(options.disk, options.root, place, Uncounted)
+        except PermissionError as error:
+            unreadable[place.business] = f"{error.filename}: {error.strerror}"
+            continue
+        businesses.setdefault(place.business, {})[place.node] = {
+            "last_sequence": tail.following - 1,
+            "snapshot_sequence": tail.snapshot.last_sequence if tail.snapshot else 0,
+            "log_entries": tail.following - tail.first,
+            "torn": tail.torn,
+        }
+    return {
+        "root": str(options.root),
+        "namespace": options.namespace,
+        "cluster": options.cluster,
+        "archive": options.archive_url,
+        "disk": space_stats(options.disk, options.root, options.settings.reserve_bytes),
+        "businesses": businesses,
+        "unreadable": unreadable | dict.fromkeys(closed, "its folder may not be read"),
+    }
