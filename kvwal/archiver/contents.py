@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from kvwal.archiver.jobs import Clean, Cleaned
-from kvwal.content.claim import Claim
-from kvwal.content.digest import extended
+from kvwal.content.digest import checksum_of
 from kvwal.content.folder import claim_path
-from kvwal.content.named import NamedClaim, claims_of_segments, claims_of_snapshot
+from kvwal.content.named import NamedClaim, by_file, claims_of_segments, claims_of_snapshot
 from kvwal.entry import Decode
 from kvwal.errors import ContentDamaged
 from kvwal.log.files.segment import SealedSegment
@@ -25,13 +24,12 @@ from kvwal_archive.objects import Objects
 
 _MOST_TOLD = 10
 """Contents that an answer names."""
-_PART_BYTES = 1 << 20
 SMALL_BYTES = 1 << 20
 """A smaller claim file is not worth writing again for what is dead in it."""
 SPARSE_SHARE = 4
-"""A claim file of which less than one part in so many is named by the latest entries is to be written again."""
+"""The latest entries name a part of a claim file. If it is less than one in `SPARSE_SHARE`, the file is to be written again."""
 MANY_SMALL = 64
-"""So many small files are to be written again, together: each archiving ends a file, and a month has many of them."""
+"""`MANY_SMALL` small files are to be written again as one: each archiving ends a file, and a month has many of them."""
 
 
 class Uploads:
@@ -53,7 +51,7 @@ class Uploads:
         self._put(claims_of_snapshot(self._disk, self._folder, decode, self._unreadable))
 
     def _put(self, named: Iterable[NamedClaim]) -> None:
-        for file, claims in _by_file(named).items():
+        for file, claims in by_file(named).items():
             if self._there is None:
                 self._there = self._archived.sizes()
             path = claim_path(self._folder, file)
@@ -63,19 +61,10 @@ class Uploads:
                 self._tell(claims[0], "its claim file is neither here nor in the archive")
                 continue
             for one in claims:
-                if not self._is_sound(path, one.claim):
+                if checksum_of(self._disk, path, one.claim) != (one.claim.length, one.claim.crc32c):
                     self._tell(one, "its bytes are not those that were written")
             self._archived.put(file, path)
             self._there[file] = self._disk.size(path)
-
-    def _is_sound(self, path: Path, claim: Claim) -> bool:
-        crc, at = 0, 0
-        while at < claim.length:
-            part = self._disk.read_part(path, claim.offset + at, min(_PART_BYTES, claim.length - at))
-            if not part:
-                return False
-            crc, at = extended(crc, part), at + len(part)
-        return crc == claim.crc32c
 
     def _unreadable(self, name: str, error: ContentDamaged) -> None:
         self._note(error.what)
@@ -96,9 +85,8 @@ def clean(job: Clean, disk: Disk, decode: Decode) -> Cleaned:
     folder, segments = Path(job.folder), [ref.segment() for ref in job.segments]
     live: dict[str, int] = {}
     for one in claims_of_snapshot(disk, folder, decode, _refuse):
-        live[one.claim.file] = (
-            live.get(one.claim.file, 0) + one.claim.length
-        )  # copies count twice: nothing is moved too early
+        # copies count twice: nothing is moved too early
+        live[one.claim.file] = live.get(one.claim.file, 0) + one.claim.length
     named = set(live)
     named.update(one.claim.file for one in claims_of_segments(disk, segments, decode, _refuse))
     removed = freed = 0
@@ -119,10 +107,3 @@ def clean(job: Clean, disk: Disk, decode: Decode) -> Cleaned:
 
 def _refuse(name: str, error: ContentDamaged) -> NoReturn:
     raise error
-
-
-def _by_file(named: Iterable[NamedClaim]) -> dict[str, list[NamedClaim]]:
-    found: dict[str, list[NamedClaim]] = {}
-    for one in named:
-        found.setdefault(one.claim.file, []).append(one)
-    return found

@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 import google_crc32c
 
+from kvwal.content.claim import Claim
+from kvwal.ports.disk import Disk
 from kvwal.ports.locks import Semaphore
 from kvwal.ports.posix.vectored import Part
 from kvwal.ports.tasks import Helper
 
+_PART_BYTES = 1 << 20
 _MOST_WAITING = 8
 """Parts of a content that wait for a digest beside the write: they bound the memory."""
 
@@ -71,3 +75,14 @@ class DigestBeside:
 def extended(crc: int, data: bytes) -> int:
     """The CRC-32C of bytes that have `crc`, with `data` behind them."""
     return int(google_crc32c.extend(crc, data))
+
+
+def checksum_of(disk: Disk, path: Path, claim: Claim) -> tuple[int, int]:
+    """How many of the bytes that a claim names the file at `path` has, and their CRC-32C. Raises `OSError`."""
+    crc = at = 0
+    while at < claim.length:
+        part = disk.read_part(path, claim.offset + at, min(_PART_BYTES, claim.length - at))
+        if not part:
+            break
+        crc, at = extended(crc, part), at + len(part)
+    return at, crc

@@ -44,6 +44,14 @@ def claims_of(entries: Iterable[Entry], unreadable: Unreadable) -> Iterator[Name
             yield NamedClaim(name_of(entry), claim)
 
 
+def by_file(named: Iterable[NamedClaim]) -> dict[str, list[NamedClaim]]:
+    """The claims on each claim file."""
+    found: dict[str, list[NamedClaim]] = {}
+    for one in named:
+        found.setdefault(one.claim.file, []).append(one)
+    return found
+
+
 def claims_of_segments(
     disk: Disk, segments: Sequence[SealedSegment], decode: Decode, unreadable: Unreadable
 ) -> Iterator[NamedClaim]:

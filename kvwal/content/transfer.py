@@ -10,13 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kvwal.content.folder import claim_files, claim_path
-from kvwal.log.files.atomic_file import created
+from kvwal.log.files.atomic_file import copy_file, link_file
 from kvwal.ports.disk import Disk
 from kvwal.ports.space import DiskSpace
 
-NO_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
-"""Errors of a link that is not possible here: another disk, a file system without links, or too many of them."""
-_STEP = 8 << 20
 Put = Callable[[Path, Path, bool], None]
 """Gives a file another path: as a link if that is allowed and possible, else as a copy."""
 
@@ -42,29 +39,15 @@ def give_claim_files(disk: Disk, source: Path, target: Path, put: Put, *, closed
         disk.sync_folder(section)
 
 
-def link_or_copy(disk: Disk, space: Callable[[Path], DiskSpace]) -> Put:
-    """A `Put` for logs that nobody writes. ENOSPC if a copy would take from the reserve of the disk."""
+def link_or_copy(disk: Disk) -> Put:
+    """A `Put` for logs that nobody writes. ENOSPC if a copy would take from the default reserve of the disk."""
 
     def put(source: Path, target: Path, may_link: bool) -> None:
-        if may_link and linked(disk, source, target):
+        if may_link and link_file(disk, source, target):
             return
         size = disk.size(source)
-        if (shortage := space(target.parent).shortage(size)) is not None:
+        if (shortage := DiskSpace(disk, target.parent, None).shortage(size)) is not None:
             raise OSError(errno.ENOSPC, f"a copy of {size:,} bytes is needed, and {shortage}", str(target))
-        with created(disk, target) as file:
-            for offset in range(0, size, _STEP):
-                file.write_at(offset, [disk.read_part(source, offset, _STEP)])
-            file.datasync()
+        copy_file(disk, source, target)
 
     return put
-
-
-def linked(disk: Disk, source: Path, target: Path) -> bool:
-    """Link a file that never changes. Returns whether that is possible here."""
-    try:
-        disk.link(source, target)
-    except OSError as error:
-        if error.errno not in NO_LINK:
-            raise
-        return False
-    return True

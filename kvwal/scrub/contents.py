@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kvwal.content.claim import Claim, is_content
-from kvwal.content.digest import extended
+from kvwal.content.digest import checksum_of
 from kvwal.content.folder import claim_path
-from kvwal.content.named import CONTENT_RANGE, NamedClaim, claims_of
+from kvwal.content.named import CONTENT_RANGE, NamedClaim, by_file, claims_of
 from kvwal.counted import counted
 from kvwal.history.reads.range_reader import live_entries
 from kvwal.log.files.names import CONTENT_FOLDER, log_folder
@@ -22,7 +22,6 @@ from kvwal_archive.contents.files import ArchivedContents
 from kvwal_archive.layout import Place
 from kvwal_archive.objects import Objects
 
-_STEP = 1 << 20
 Check = Callable[[Disk, Path, Claim], str]
 """What is wrong with the bytes of a claim in a file, or ""."""
 
@@ -35,10 +34,8 @@ def check_contents(
     Without an archive, `objects`, a file that is not beside the log is missing. Raises `CorruptLog`, `ArchiveError`.
     """
     unreadable: list[str] = []
-    named: dict[str, list[NamedClaim]] = {}
     entries = live_entries(disk, root, [place], *CONTENT_RANGE, now_ms, is_content)
-    for one in claims_of(entries, lambda name, error: unreadable.append(error.what)):
-        named.setdefault(one.claim.file, []).append(one)
+    named = by_file(claims_of(entries, lambda name, error: unreadable.append(error.what)))
     for sentence in unreadable:
         yield _inspected(CONTENT_FOLDER, 0, 0, sentence)
     folder = log_folder(root, place)
@@ -74,17 +71,12 @@ def _size_problem(disk: Disk, path: Path, claim: Claim) -> str:
 
 
 def _bytes_problem(disk: Disk, path: Path, claim: Claim) -> str:
-    crc, at = 0, 0
-    while at < claim.length:
-        part = disk.read_part(path, claim.offset + at, min(_STEP, claim.length - at))
-        if not part:
-            return f"the file ends {counted(claim.length - at, 'byte')} too early"
-        crc, at = extended(crc, part), at + len(part)
-    return (
-        ""
-        if crc == claim.crc32c
-        else f"{claim.length:,} bytes from byte {claim.offset} on are not those that were written"
-    )
+    length, crc = checksum_of(disk, path, claim)
+    if length < claim.length:
+        return f"the file ends {counted(claim.length - length, 'byte')} too early"
+    if crc != claim.crc32c:
+        return f"{claim.length:,} bytes from byte {claim.offset} on are not those that were written"
+    return ""
 
 
 def _named(one: NamedClaim) -> str:

@@ -26,7 +26,6 @@ from kvwal.log.files.format import Header, format_for
 from kvwal.log.files.names import log_folder
 from kvwal.log.files.snapshot import in_blocks, size_of
 from kvwal.log.reader import Progress
-from kvwal.ports.space import DiskSpace
 from kvwal.scrub.compare_archive import Range, common, missing, seals_of, why_foreign
 from kvwal.scrub.inspect import examine
 from kvwal.scrub.salvage import Lost, Saved, salvage
@@ -151,7 +150,7 @@ def repair(
             progress(number, len(logs), "repairing")
         folder = into / STAGE / log.place.business / log.place.node
         ports.disk.make_folders(folder)
-        put = link_or_copy(ports.disk, lambda target: DiskSpace(ports.disk, target, None))
+        put = link_or_copy(ports.disk)
         give_claim_files(ports.disk, log.folder, folder, put)
         if take_over and objects is not None:
             written.append(_continue_archived(ports, folder, log, objects))

@@ -207,8 +207,9 @@ MUTANTS = [
         "                    self._end(source / name, target / name)\n", BACKUP,
     ),
     Mutant(
-        "a copied file of a backup is not durable", 1, "kvwal/history/restore/backup.py",
-        "            file.datasync()\n", "", BACKUP,
+        "a copied file of a backup is not durable", 1, "kvwal/log/files/atomic_file.py",
+        "[disk.read_part(source, offset, _STEP)])\n        file.datasync()\n", "[disk.read_part(source, offset, _STEP)])\n",
+        f"{BACKUP} {GIVEN}",
     ),
     Mutant(
         "the names of a backup's overflow files are not durable", 1, "kvwal/history/restore/backup.py",
@@ -256,9 +257,5 @@ MUTANTS = [
     Mutant(
         "the names of claim files that a copy was given are not durable", 1, "kvwal/content/transfer.py",
         "    for section in sorted(sections):\n        disk.sync_folder(section)\n", "", GIVEN,
-    ),
-    Mutant(
-        "a copied claim file is not durable", 1, "kvwal/content/transfer.py",
-        "            file.datasync()\n", "", GIVEN,
     ),
 ]  # fmt: skip

@@ -31,7 +31,7 @@ SMALL_TARGET = 20
 
 
 def written_by(threads: int, count: int, write: Callable[[int], object]) -> float:
-    """Calls of `write` a second, by so many threads, which share `count` numbers."""
+    """Calls of `write` a second. The threads share `count` numbers."""
 
     def work(first: int) -> None:
         for number in range(first, count, threads):

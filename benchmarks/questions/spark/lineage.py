@@ -51,7 +51,7 @@ def application(number: int) -> dict[str, object]:
 
 
 def write(root: Path, applications: int) -> None:
-    """A store with so many applications."""
+    """A store with this number of applications."""
     with kvwal.open(root, archive=None, flush="os") as store:
         records = store.map("spark")
         records.put_many(index.mark_of(records, store.node or ""))

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 ROUND_BYTES = 32 << 20
 """Bytes of segments whose events are in memory at a time."""
 MERGED_EVENTS = 1 << 18
-"""About the most events of a merged file: so many are in memory while it is made."""
+"""About the most events of a merged file, which are all in memory while it is made."""
 MERGED_FILES = 4
-"""So many small files, one after the other, are merged."""
+"""The number of small files, one after the other, that are merged into one."""
 
 
 def write_events(disk: Disk, clock: Clock, folder: Path, segments: Sequence[SealedSegment], decode: Decode) -> None:

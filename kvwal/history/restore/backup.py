@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kvwal.config import check_folder
-from kvwal.content.transfer import give_claim_files, linked
+from kvwal.content.transfer import give_claim_files
 from kvwal.errors import ConfigError, CorruptLog, KvwalError, Overloaded
 from kvwal.log.appender import storage_full
-from kvwal.log.files.atomic_file import write_file
+from kvwal.log.files.atomic_file import copy_file, link_file, write_file
 from kvwal.log.files.names import (
     EVENT_FILES,
     OVERFLOW,
@@ -38,7 +38,6 @@ from kvwal.ports.space import DiskSpace
 from kvwal_archive.layout import Place
 
 _TRIES = 100
-_STEP = 8 << 20
 _STAGE, _LOCK = ".backup", ".lock"
 """Ends of the names, beside the target, of the folder in which a backup is built, and of that folder's lock file."""
 
@@ -258,7 +257,7 @@ class _Copy:
 
     def _linked(self, source: Path, target: Path) -> bool:
         """Link a file that never changes. Returns whether that is possible here."""
-        is_linked = linked(self._disk, source, target)
+        is_linked = link_file(self._disk, source, target)
         self.linked += is_linked
         return is_linked
 
@@ -274,23 +273,11 @@ class _Copy:
             raise OSError(errno.ENOSPC, f"copies of {need:,} bytes are needed, and {shortage}", str(folder))
 
     def _copied(self, source: Path, target: Path) -> None:
-        self._copy(source, target)
+        copy_file(self._disk, source, target)
         if not self._disk.exists(source):  # it may have been recycled while it was read
             self._disk.unlink(target)
             raise FileNotFoundError(errno.ENOENT, "the file went while it was copied", str(source))
         self.copied += 1
-
-    def _copy(self, source: Path, target: Path) -> None:
-        file = self._disk.create(target)
-        try:
-            for offset in range(0, self._disk.size(source), _STEP):
-                file.write_at(offset, [self._disk.read_part(source, offset, _STEP)])
-            file.datasync()
-        except OSError:
-            self._disk.unlink(target)
-            raise
-        finally:
-            file.close()
 
 
 def _names(disk: Disk, folder: Path) -> list[str]:

@@ -6,12 +6,17 @@ that a crash left behind has a name of `names.partial_name`: `delete_abandoned` 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kvwal.log.files.names import SCRATCH_MARK, FileKind, is_scratch, parse_name, partial_name
 from kvwal.ports.disk import Disk, File
+
+_STEP = 8 << 20
+_NO_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
+"""Errors of a link that is not possible here: another disk, a file system without links, or too many of them."""
 
 
 @contextmanager
@@ -53,6 +58,25 @@ def unlinked_after_error(disk: Disk, path: Path) -> Iterator[None]:
         if not is_done:
             with suppress(OSError):
                 disk.unlink(path)
+
+
+def copy_file(disk: Disk, source: Path, target: Path) -> None:
+    """Copy a file to a new one, whose bytes are durable then, and its name after a sync of the folder. Errors leave no file."""
+    with created(disk, target) as file:
+        for offset in range(0, disk.size(source), _STEP):
+            file.write_at(offset, [disk.read_part(source, offset, _STEP)])
+        file.datasync()
+
+
+def link_file(disk: Disk, source: Path, target: Path) -> bool:
+    """Link a file that never changes. Returns whether that is possible here."""
+    try:
+        disk.link(source, target)
+    except OSError as error:
+        if error.errno not in _NO_LINK:
+            raise
+        return False
+    return True
 
 
 def delete_abandoned(disk: Disk, folder: Path, *, only: Callable[[str], bool] = lambda name: True) -> None:

@@ -157,7 +157,7 @@ class FrameDecompressor:
         self._decompressor = zstandard.ZstdDecompressor()
 
     def data(self, frame: bytes, most: int) -> bytes:
-        """The bytes of a frame, at most so many. `DamagedKeptLog` if it is not whole, or has more."""
+        """The bytes of a frame, up to a limit. `DamagedKeptLog` if it is not whole, or has more."""
         try:
             if not 0 < zstandard.get_frame_parameters(frame).content_size <= most:
                 raise DamagedKeptLog("a frame has another size than it should have")

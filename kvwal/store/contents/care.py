@@ -16,9 +16,10 @@ from kvwal.content.claim import Claim, claim_of, name_of
 from kvwal.entry import Entry
 from kvwal.errors import ContentDamaged
 from kvwal.log.log import Log
-from kvwal.log.submission import GroupView, Submission, size_of
+from kvwal.log.submission import Submission, size_of
 from kvwal.store.contents.open_contents import OpenContents
 from kvwal.store.context import StoreContext
+from kvwal.structures.content.changes import unless_changed
 from kvwal.structures.memory import BusinessMemory
 
 _ROUND_BYTES = 64 << 20
@@ -86,8 +87,7 @@ class ContentCare:
                     except ContentDamaged as error:
                         damaged = damaged or error
                         continue
-                told = Claim(claim.file, claim.offset, claim.length, claim.crc32c, claim.sha256, old.attributes)
-                await self._replace(entry, told)
+                await self._replace(entry, claim.told(old.attributes))
         finally:
             for claim in written.values():
                 self._contents.files.settled(claim.file)
@@ -113,12 +113,7 @@ class ContentCare:
 
     async def _replace(self, entry: Entry, claim: Claim) -> None:
         """Log the new claim of a content, unless it was changed meanwhile."""
-
-        def decide(group: GroupView) -> list[Entry]:
-            latest = group.lookup(entry.key_class, entry.key)
-            return [made] if latest is not None and latest.value == entry.value else []
-
         made = Entry(entry.key, entry.key_class, claim.value(), entry.value_class, False, 0)
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        await self._log.ring.put_soon(Submission([made], size_of([made]), future, decide))
+        await self._log.ring.put_soon(Submission([made], size_of([made]), future, unless_changed(entry, made)))
         await future

@@ -39,7 +39,6 @@ from kvwal.log.reader import entry_decoder
 from kvwal.log.recovery import RecoveryTarget, recover
 from kvwal.ports.clock import Clock
 from kvwal.ports.disk import Disk, Lock
-from kvwal.ports.space import DiskSpace
 from kvwal.structures.provenance.state import OPTIONS
 from kvwal_archive.layout import Place
 
@@ -135,7 +134,7 @@ class _Batch:
 
     def _give_contents(self, source: Place) -> None:
         """Give the bytes of a log's contents to the target, before an entry there names them."""
-        put = link_or_copy(self._disk, lambda folder: DiskSpace(self._disk, folder, None))
+        put = link_or_copy(self._disk)
         give_claim_files(self._disk, log_folder(self._root, source), log_folder(self._root, self._target), put)
 
     def _lock(self, place: Place) -> Lock:

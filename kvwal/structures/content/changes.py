@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kvwal.content.claim import Claim, claim_of
+from kvwal.content.claim import claim_of
 from kvwal.entry import Entry
-from kvwal.log.submission import Completion, GroupView, Submission
+from kvwal.log.submission import Completion, Decide, GroupView, Submission
 from kvwal.structures.business import Business
 from kvwal.structures.content.names import MOST_ATTRIBUTES, MOST_NAME, put_entry
 from kvwal.structures.transaction import submission_of
@@ -41,12 +41,7 @@ class NameChanges:
 
     def replaced(self, found: Entry, made: Entry, future: Completion) -> Submission:
         """A transaction of `made`, unless the name has another entry than `found` meanwhile."""
-
-        def decide(group: GroupView) -> list[Entry]:
-            latest = group.lookup(self._key_class, found.key)
-            return [made] if latest is not None and latest.value == found.value else []
-
-        return submission_of(self._business, [made], future, decide)
+        return submission_of(self._business, [made], future, unless_changed(found, made))
 
     def to_name(self, key: bytes) -> Change:
         """The change that gives the bytes of an entry another name."""
@@ -56,8 +51,16 @@ class NameChanges:
         """The change that gives an entry other attributes."""
 
         def change(entry: Entry) -> Entry:
-            claim = claim_of(entry)
-            told = Claim(claim.file, claim.offset, claim.length, claim.crc32c, claim.sha256, attributes)
-            return put_entry(self._key_class, entry.key, told)
+            return put_entry(self._key_class, entry.key, claim_of(entry).told(attributes))
 
         return change
+
+
+def unless_changed(found: Entry, made: Entry) -> Decide:
+    """The decision to log `made`, unless the name has another entry than `found` meanwhile."""
+
+    def decide(group: GroupView) -> list[Entry]:
+        latest = group.lookup(found.key_class, found.key)
+        return [made] if latest is not None and latest.value == found.value else []
+
+    return decide

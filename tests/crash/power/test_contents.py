@@ -18,7 +18,6 @@ from kvwal.content.digest import extended
 from kvwal.content.files import ContentFiles
 from kvwal.content.folder import claim_path
 from kvwal.content.transfer import give_claim_files, link_or_copy
-from kvwal.ports.space import DiskSpace
 from kvwal.structures.content.content import Contents
 from tests.support.disk.cuts import FOLDER, AcknowledgedWrites, Cuts, Found, Waiting
 from tests.support.disk.durability import Image
@@ -215,7 +214,7 @@ def test_claim_files_that_another_folder_was_given_are_on_the_disk(kind: type[Me
     life.files().seal()
     life.close()
     disk.make_folders(target)
-    give_claim_files(disk, FOLDER, target, link_or_copy(disk, lambda folder: DiskSpace(disk, folder, 0)))
+    give_claim_files(disk, FOLDER, target, link_or_copy(disk))
     given = {path for path in disk.seen if target in path.parents}
     folders = {path.parent for path in given}
     nodes = [disk.seen[path] for path in given] + [disk._folder(folder) for folder in folders]

@@ -72,7 +72,7 @@ def held(disk: FakeDisk, contents: Contents) -> Call:
 
 
 def waiting(store: WritableStore, count: int) -> None:
-    """Return once so many contents wait for a group."""
+    """Return once this number of contents waits for a group."""
     while len(files_of(store).shared._queue) < count:
         pass
 

@@ -48,7 +48,7 @@ class Log:
         self.keys: list[str] = []
 
     def put(self, count: int) -> None:
-        """Put so many keys, each in a transaction, and seal the segment."""
+        """Put this number of keys, each in a transaction, and seal the segment."""
         for _ in range(count):
             number = len(self.keys) + 1
             self.keys.append(f"k{number}")
