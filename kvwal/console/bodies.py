@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from urllib.parse import parse_qsl
+
 from starlette.requests import ClientDisconnect, Request
 
 from kvwal.lineage.openlineage.events import MAX_BODY, NotGzip, TooLong, gunzipped
 
-__all__ = ["ClientDisconnect", "Refused", "read_body"]
+__all__ = ["ClientDisconnect", "Refused", "read_body", "read_form"]
 _MIB = MAX_BODY >> 20
 
 
@@ -40,3 +42,16 @@ async def read_body(request: Request) -> bytes:
         raise Refused(413, f"The body is longer than {_MIB} MiB once it is unpacked.") from error
     except NotGzip as error:
         raise Refused(400, "The body is no whole gzip, as its header says.") from error
+
+
+async def read_form(request: Request, most: int) -> dict[str, str]:
+    """The fields of a form of a page, of at most `most` bytes. Of a field that is there twice, the last."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > most:
+            raise Refused(413, f"The form is longer than {most} bytes.")
+    try:
+        return dict(parse_qsl(bytes(body).decode(), keep_blank_values=True, max_num_fields=20))
+    except ValueError as error:
+        raise Refused(400, "The form is no text of fields and values.") from error

@@ -5,21 +5,29 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from kvwal.cluster.token import TokenSource
 from kvwal.console.access import Access, is_loopback_name
 from kvwal.console.application import application
+from kvwal.console.parts import Console, Writes
+from kvwal.console.shared_reader import SharedReader
 from kvwal.errors import ConfigError
 from kvwal.lineage.openlineage.event_store import EventStore
+from kvwal.lineage.openlineage.runs import BUSINESS
+from kvwal.location.readers import LocationReader, LocationWriter
 from kvwal.node.config import Address
 from kvwal.node.health.http import HttpServer
 from kvwal.ports.boundary import logged, on_signals
+from kvwal.ports.clock import SYSTEM
 from kvwal.ports.tasks import ThreadWorkers
+from kvwal.spark.index import node_of_mark
 
 _GRACE_SECONDS = 10
 _THREADS = 4
 _not_stopped = logged("the console could not be told to stop")
+OpenLocation = Callable[[], AbstractContextManager[LocationReader]]
 
 
 def check_access(address: Address, tokens: TokenSource | None) -> None:
@@ -31,26 +39,32 @@ def check_access(address: Address, tokens: TokenSource | None) -> None:
         )
 
 
-def serve(address: Address, tokens: TokenSource | None, events: EventStore | None, began: Callable[[], Any]) -> None:
+def serve(
+    address: Address, tokens: TokenSource | None, location: str, open_location: OpenLocation, store: LocationWriter | None,
+    began: Callable[[], Any],
+) -> None:  # fmt: skip
     """Serve until SIGTERM or SIGINT; pending requests have ten seconds then. Raises `StartFailed` if it cannot listen there.
 
-    `began` is called as soon as it listens, and a signal ends it in order.
+    `open_location` opens what is read, and `location` is how pages name it. A console without a `store` only reads. `began` is
+    called as soon as the console listens, and a signal ends it in order.
     """
-    asyncio.run(_serve(address, tokens, events, began))
+    asyncio.run(_serve(address, tokens, location, open_location, store, began))
 
 
 async def _serve(
-    address: Address, tokens: TokenSource | None, events: EventStore | None, began: Callable[[], Any]
-) -> None:
+    address: Address, tokens: TokenSource | None, location: str, open_location: OpenLocation, store: LocationWriter | None,
+    began: Callable[[], Any],
+) -> None:  # fmt: skip
     workers, stop = ThreadWorkers("kvwal-console", _THREADS), asyncio.Event()
     on_signals(asyncio.get_running_loop(), (signal.SIGTERM, signal.SIGINT), stop.set, _not_stopped)
+    reads = SharedReader(open_location, workers, SYSTEM)
     try:
-        host = address.host.strip("[]")
-        server = HttpServer(
-            application(events, workers, Access(tokens)), address._replace(host=host), grace=_GRACE_SECONDS
-        )
+        writes = None if store is None else Writes(store, EventStore(store.map(BUSINESS), node_of_mark(store)))
+        console = Console(location, reads, writes, workers, Access(tokens))
+        server = HttpServer(application(console), address._replace(host=address.host.strip("[]")), grace=_GRACE_SECONDS)
         began()
         await stop.wait()
         await server.close()
     finally:
         workers.close()
+        reads.close()

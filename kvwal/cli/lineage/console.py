@@ -11,14 +11,12 @@ import typer
 from kvwal.cli.locations import StoreSelection
 from kvwal.cluster.token import read_token
 from kvwal.errors import ConfigError
-from kvwal.lineage.openlineage.event_store import EventStore
-from kvwal.lineage.openlineage.runs import BUSINESS
 from kvwal.node.command import log_as_json
 from kvwal.node.config import parse_address
 from kvwal.ports.logger import get_logger
-from kvwal.spark.index import node_of_mark
+from kvwal_archive.objects import without_credentials
 
-_NEEDED = ("jsonschema", "starlette", "uvicorn")
+_NEEDED = ("jinja2", "jsonschema", "starlette", "uvicorn")
 
 
 def console(
@@ -32,10 +30,13 @@ def console(
         ),
     ] = None,
     allow_writes: Annotated[
-        bool, typer.Option("--allow-writes", help="Take events of OpenLineage; without it the console only reads.")
+        bool,
+        typer.Option(
+            "--allow-writes", help="Take events of OpenLineage, and changes of keys; without it the console only reads."
+        ),
     ] = False,
 ) -> None:
-    """Serve a store over HTTP until SIGTERM or SIGINT: events of OpenLineage at POST /api/v1/lineage, its health at /healthz.
+    """Serve a store over HTTP until SIGTERM or SIGINT: pages, Spark's REST API at /api/v1, kvwal's at /api/kvwal/v1.
 
     In a folder, the console that takes events is a node of its own: name it with --node where recorders write to the folder, too.
     """
@@ -50,10 +51,11 @@ def console(
     log_as_json()
     log = get_logger(__name__)
     began = partial(log.info, "the console serves", http=http, location=selection.location, writes=allow_writes)
+    shown = without_credentials(selection.location)
     if not allow_writes:
         selection.check_there()
-        serve(address, tokens, None, began)
+        serve(address, tokens, shown, selection.reader, None, began)
         return
     with selection.writer() as store:
-        serve(address, tokens, EventStore(store.map(BUSINESS), node_of_mark(store)), began)
+        serve(address, tokens, shown, selection.reader, store, began)
     selection.check_archived(store)

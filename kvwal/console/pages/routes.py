@@ -1,0 +1,47 @@
+"""The paths of the pages, and of the files that pages load."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from kvwal.console.access import SESSION_COOKIE
+from kvwal.console.bodies import read_form
+from kvwal.console.pages.rendering import Pages
+from kvwal.console.parts import Console
+
+_MOST_FORM = 4096
+
+
+def routes(console: Console) -> list[BaseRoute]:
+    """The routes of all pages."""
+    pages = Pages(console)
+
+    async def login(request: Request) -> Response:
+        typed = (await read_form(request, _MOST_FORM)).get("token", "") if request.method == "POST" else ""
+        session = console.access.session_of(typed)
+        if session is None:
+            sentence = "This is not the console's token." if typed else "Type the token of --token-file."
+            return pages.error(request, 401, sentence)
+        answer = RedirectResponse(_own_path(request.query_params.get("to", "/")), status_code=303)
+        secure = request.headers.get("x-forwarded-proto", request.url.scheme) == "https"
+        answer.set_cookie(SESSION_COOKIE, session, httponly=True, samesite="strict", secure=secure)
+        return answer
+
+    return [
+        Route("/login", login, methods=["GET", "POST"]),
+        Mount("/static", StaticFiles(directory=str(files("kvwal.console") / "static"))),
+    ]
+
+
+def _own_path(to: str) -> str:
+    """The path to go to after signing in: one of this console, never an address elsewhere."""
+    split = urlsplit(to)
+    return (
+        to if to.startswith("/") and not to.startswith(("//", "/\\")) and not split.netloc and not split.scheme else "/"
+    )

@@ -1,0 +1,166 @@
+"""Shared reader of the console's location: open for all requests, and opened again after an error of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any, Generic, TypeVar, cast
+
+from kvwal.console.bodies import Refused
+from kvwal.errors import ConfigError
+from kvwal.location.readers import LocationReader
+from kvwal.ports.clock import Clock
+from kvwal.ports.locks import Lock
+from kvwal.ports.tasks import Workers
+from kvwal.spark.record_reader import BUSINESS, IndexedReader, MappingReader, RecordReader, records_of
+
+T = TypeVar("T")
+FRESH_SECONDS = 1.0
+"""Age up to which an answer that was made for one request serves others, too: no page is older than this by more."""
+_OF_THE_QUESTION = (ConfigError, Refused, KeyError)
+"""Errors that say nothing against the open location: what was asked for is not there, or cannot be asked for."""
+
+
+class _Made(Generic[T]):
+    """A value that the first request makes, while others wait for it. If that fails, the next request tries again."""
+
+    def __init__(self, make: Callable[[LocationReader], T]) -> None:
+        self._make = make
+        self._lock = Lock()
+        self._value: list[T] = []
+
+    def of(self, reader: LocationReader) -> T:
+        """The value."""
+        with self._lock:
+            if not self._value:
+                self._value.append(self._make(reader))
+            return self._value[0]
+
+
+class _Opened:
+    """An open location, and how many requests use it."""
+
+    def __init__(self, reader: LocationReader, closing: ExitStack) -> None:
+        self.reader = reader
+        self.closing = closing
+        self.uses = 0
+        self.failed = False
+
+
+class View:
+    """The location as one request sees it. What several requests need is made once for all that come within a second."""
+
+    def __init__(self, reader: LocationReader, made: dict[Any, _Made[Any]], lock: Lock) -> None:
+        self.reader = reader
+        """The open location."""
+        self._made = made
+        self._lock = lock
+
+    @property
+    def records(self) -> RecordReader:
+        """The records of Spark applications, with their summaries read. Without any, an empty reader."""
+        return self.made(_records)
+
+    def made(self, make: Callable[[LocationReader], T]) -> T:
+        """What the function `make` makes from the reader, made once for all requests of a second: lists, sums, orders.
+
+        `make` is the key, so it is a function of a module, not one that a request makes. Nobody changes what it returns.
+        """
+        with self._lock:
+            made = self._made.setdefault(make, _Made(make))
+        return cast(T, made.of(self.reader))
+
+
+class SharedReader:
+    """The location, open for all requests. It is opened and read on `workers`, never on the event loop.
+
+    A location that cannot be opened, or whose read fails, is an error of that request. The next request opens it again: a store
+    that goes away and comes back needs no other console.
+    """
+
+    def __init__(
+        self, open_location: Callable[[], AbstractContextManager[LocationReader]], workers: Workers, clock: Clock
+    ) -> None:
+        self._open = open_location
+        self._workers = workers
+        self._clock = clock
+        self._opening = Lock()
+        self._lock = Lock()
+        self._current: _Opened | None = None
+        self._made: dict[Any, _Made[Any]] = {}
+        self._made_since = clock.elapsed()
+
+    async def ask(self, question: Callable[[View], T]) -> T:
+        """The answer to a question about the location. The question runs on a worker thread, and may read for long."""
+        return await self._workers.run(lambda: self._answer(question))
+
+    def _answer(self, question: Callable[[View], T]) -> T:
+        with self.view() as view:
+            return question(view)
+
+    @contextmanager
+    def view(self) -> Iterator[View]:
+        """The view of one request, on the thread of a worker."""
+        opened = self._acquire()
+        try:
+            yield View(opened.reader, self._fresh(), self._lock)
+        except _OF_THE_QUESTION:
+            raise
+        except BaseException:
+            self._forget(opened)
+            raise
+        finally:
+            with self._lock:
+                opened.uses -= 1
+                unused = opened.failed and opened.uses == 0
+            if unused:
+                opened.closing.close()
+
+    def close(self) -> None:
+        """Close the location. No request is running any more."""
+        with self._lock:
+            current, self._current = self._current, None
+        if current is not None:
+            current.closing.close()
+
+    def _acquire(self) -> _Opened:
+        with self._opening:  # one request opens the location, the others wait for it
+            with self._lock:
+                if self._current is not None:
+                    self._current.uses += 1
+                    return self._current
+            with ExitStack() as closing:
+                reader = closing.enter_context(self._open())
+                opened = _Opened(reader, closing.pop_all())
+            opened.uses = 1
+            with self._lock:
+                self._current, self._made = opened, {}
+            return opened
+
+    def _fresh(self) -> dict[Any, _Made[Any]]:
+        """What was made in this second."""
+        with self._lock:
+            now = self._clock.elapsed()
+            if now - self._made_since > FRESH_SECONDS:
+                self._made, self._made_since = {}, now
+            return self._made
+
+    def _forget(self, opened: _Opened) -> None:
+        """Have the next request open the location again. The last request that uses it closes it."""
+        with self._lock:
+            opened.failed = True
+            if self._current is opened:
+                self._current = None
+
+
+def _records(reader: LocationReader) -> RecordReader:
+    """The reader of the records; an empty one for a location without any. Summaries are read here, by one request."""
+    if BUSINESS not in reader.businesses():
+        return MappingReader({})
+    try:
+        records = records_of(reader)
+    except ConfigError:  # the business was removed meanwhile
+        return MappingReader({})
+    if isinstance(records, IndexedReader):
+        _ = records.has_edges
+    return records
