@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from kvwal.console.bodies import Refused
 from kvwal.errors import ConfigError
+from kvwal.location.archived import ArchiveReader
 from kvwal.location.readers import LocationReader
 from kvwal.ports.clock import Clock
 from kvwal.ports.locks import Lock
@@ -17,6 +18,8 @@ from kvwal.spark.record_reader import BUSINESS, IndexedReader, MappingReader, Re
 T = TypeVar("T")
 FRESH_SECONDS = 1.0
 """Age up to which an answer that was made for one request serves others, too: no page is older than this by more."""
+ARCHIVED_FRESH_SECONDS = 10.0
+"""The same for an archive, which takes longer to read and is itself a minute behind its store."""
 _OF_THE_QUESTION = (ConfigError, Refused, KeyError)
 """Errors that say nothing against the open location: what was asked for is not there, or cannot be asked for."""
 
@@ -103,7 +106,7 @@ class SharedReader:
         """The view of one request, on the thread of a worker."""
         opened = self._acquire()
         try:
-            yield View(opened.reader, self._fresh(), self._lock)
+            yield View(opened.reader, self._fresh(opened.reader), self._lock)
         except _OF_THE_QUESTION:
             raise
         except BaseException:
@@ -137,11 +140,12 @@ class SharedReader:
                 self._current, self._made = opened, {}
             return opened
 
-    def _fresh(self) -> dict[Any, _Made[Any]]:
-        """What was made in this second."""
+    def _fresh(self, reader: LocationReader) -> dict[Any, _Made[Any]]:
+        """What was made lately enough."""
+        limit = ARCHIVED_FRESH_SECONDS if isinstance(reader, ArchiveReader) else FRESH_SECONDS
         with self._lock:
             now = self._clock.elapsed()
-            if now - self._made_since > FRESH_SECONDS:
+            if now - self._made_since > limit:
                 self._made, self._made_since = {}, now
             return self._made
 

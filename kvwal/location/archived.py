@@ -16,6 +16,7 @@ from kvwal.history.reads.entry_rows import data_entries_of, each_once, entries_o
 from kvwal.history.reads.key_scan import KeySpan
 from kvwal.history.reads.map_rows import expired_rows, map_rows, marks_of
 from kvwal.history.reads.structure_rows import selected_ranges, selected_rows
+from kvwal.history.reads.tail_reader import Identity
 from kvwal.key_class import CONTENT, OWN_MAP, structure_of
 from kvwal.location.sql_source import LocationSource
 from kvwal.log.files.names import first_place
@@ -124,6 +125,18 @@ class ArchivedBusiness(BusinessReader):
         self._where = where
         self._nodes: dict[str, int | None] = dict.fromkeys(nodes)
         self._skew = timestamps_within(Settings().max_skew_seconds)
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes whose objects are read."""
+        return list(self._nodes)
+
+    def between(self, low: Identity, high: Identity) -> Iterator[DataEntry]:
+        """The live entries of its own map with identities from `low` to before `high`, sorted.
+
+        Of the objects those row groups are read that may have such keys.
+        """
+        return self._live(ranges=[KeyRange(low, high)])
 
     def find(self, key_class: str, key: bytes) -> DataEntry | None:
         """See `BusinessReader.find`. Of each object a few pages are read."""

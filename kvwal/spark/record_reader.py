@@ -17,6 +17,7 @@ import msgspec
 from kvwal.entry import DataEntry
 from kvwal.history.reads.range_reader import common_part
 from kvwal.history.reads.tail_reader import Identity
+from kvwal.location.archived import ArchivedBusiness
 from kvwal.location.cluster import ClusterMaps
 from kvwal.location.readers import LocationReader
 from kvwal.spark import index
@@ -161,6 +162,25 @@ class ClusterRecords:
         return iter(sorted(entries, key=attrgetter("key")))
 
 
+class ArchivedRecords:
+    """The records in an archive, of the nodes of a folder or of a cluster's members, which have one mark together."""
+
+    def __init__(self, business: ArchivedBusiness) -> None:
+        self._business = business
+
+    @cached_property
+    def nodes(self) -> Sequence[str]:
+        """See `RecordSource.nodes`."""
+        nodes = self._business.nodes
+        mark = index.mark_key(index.CLUSTER).encode()
+        of_cluster = index.CLUSTER not in nodes and self._business.find("str", mark) is not None
+        return (index.CLUSTER,) if of_cluster else nodes
+
+    def between(self, low: Identity, high: Identity) -> Iterator[DataEntry]:
+        """See `RecordSource.between`. Of the objects those row groups are read that may have such keys."""
+        return self._business.between(low, high)
+
+
 class IndexedReader:
     """Records with the index. Nothing is read until it is asked for."""
 
@@ -205,7 +225,7 @@ class IndexedReader:
 
 
 def reader_of_entries(entries: Iterable[DataEntry]) -> RecordReader:
-    """A reader of all records of an archive, which are in memory."""
+    """A reader of all records of an earlier moment, which are in memory."""
     return MappingReader({entry.key.decode(): entry.value for entry in entries if entry.key_class == "str"})
 
 
@@ -222,6 +242,8 @@ def records_of(store: LocationReader) -> RecordReader:
     business = store.read_business(BUSINESS)
     if isinstance(business, ReadOnlyBusiness):
         return reader_of(business)
+    if isinstance(business, ArchivedBusiness):
+        return reader_of(ArchivedRecords(business))
     if isinstance(store, ClusterMaps):
         return reader_of(ClusterRecords(business.entries))
     return reader_of_entries(business.entries())

@@ -1,0 +1,147 @@
+"""The shared reader of the console: one location for all requests, opened again after an error, and answers of one second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from threading import Barrier, Thread
+from typing import Any, cast
+
+import pytest
+
+from kvwal.console.shared_reader import ARCHIVED_FRESH_SECONDS, FRESH_SECONDS, SharedReader, View
+from kvwal.errors import ArchiveError, ConfigError
+from kvwal.location.archived import ArchiveReader
+from kvwal.location.readers import LocationReader
+from kvwal.ports.tasks import ThreadWorkers
+from kvwal_archive.objects import open_objects
+from tests.support.disk.faults import FakeClock
+
+
+class Location:
+    """A location that counts how often it is opened and closed, and may be away."""
+
+    def __init__(self) -> None:
+        self.opened = self.closed = self.made = 0
+        self.away = False
+
+    @contextmanager
+    def open(self) -> Iterator[LocationReader]:
+        if self.away:
+            raise ArchiveError("the bucket does not answer.")
+        self.opened += 1
+        try:
+            yield cast(LocationReader, self)
+        finally:
+            self.closed += 1
+
+
+def make(reader: LocationReader) -> int:
+    location = cast(Any, reader)
+    location.made += 1
+    return cast(int, location.made)
+
+
+def fail(view: View) -> None:
+    raise ArchiveError("an object is damaged.")
+
+
+def mistype(view: View) -> None:
+    raise ConfigError("there is no such application.")
+
+
+class Setting:
+    def __init__(self) -> None:
+        self.location = Location()
+        self.clock = FakeClock()
+        self.reads = SharedReader(self.location.open, ThreadWorkers("test", 2), self.clock)
+
+    def made(self) -> int:
+        with self.reads.view() as view:
+            return view.made(make)
+
+
+@pytest.fixture
+def setting() -> Iterator[Setting]:
+    setting = Setting()
+    yield setting
+    setting.reads.close()
+    assert setting.location.closed == setting.location.opened
+
+
+def test_what_one_request_made_serves_the_others_for_a_second(setting: Setting) -> None:
+    assert [setting.made(), setting.made()] == [1, 1]
+    setting.clock.seconds += FRESH_SECONDS + 0.1
+    assert [setting.made(), setting.made()] == [2, 2]
+    assert setting.location.opened == 1
+
+
+def test_an_archive_is_read_again_after_a_longer_time(tmp_path: Path) -> None:
+    clock, archive = FakeClock(), ArchiveReader(open_objects(str(tmp_path)), "default", "local", None)
+    reads = SharedReader(lambda: nullcontext(archive), ThreadWorkers("test", 2), clock)
+    counted = []
+
+    def count() -> int:
+        with reads.view() as view:
+            return view.made(number)
+
+    def number(reader: LocationReader) -> int:
+        counted.append(reader)
+        return len(counted)
+
+    for after in (0.0, FRESH_SECONDS + 0.1, ARCHIVED_FRESH_SECONDS):
+        clock.seconds = after
+        assert count() == 1
+    clock.seconds = ARCHIVED_FRESH_SECONDS + 0.1
+    assert count() == 2
+
+
+def test_requests_that_come_together_have_one_of_them_open_and_make(setting: Setting) -> None:
+    start, found = Barrier(8), []
+
+    def ask() -> None:
+        start.wait()
+        found.append(setting.made())
+
+    threads = [Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [1] * 8
+    assert setting.location.opened == 1
+
+
+def test_an_error_of_the_store_has_the_next_request_open_it_again(setting: Setting) -> None:
+    setting.made()
+    with pytest.raises(ArchiveError), setting.reads.view() as view:
+        fail(view)
+    assert (setting.location.opened, setting.location.closed) == (1, 1)
+    assert setting.made() == 2
+    assert setting.location.opened == 2
+
+
+def test_an_error_of_the_question_leaves_the_location_open(setting: Setting) -> None:
+    with pytest.raises(ConfigError), setting.reads.view() as view:
+        mistype(view)
+    setting.made()
+    assert setting.location.opened == 1
+
+
+def test_a_failed_location_is_closed_after_the_last_request_that_reads_it(setting: Setting) -> None:
+    with setting.reads.view() as view:
+        with pytest.raises(ArchiveError), setting.reads.view() as other:
+            fail(other)
+        assert setting.location.closed == 0
+        assert view.made(make) == 1
+    assert setting.location.closed == 1
+
+
+def test_a_store_that_was_away_and_is_back_is_read(setting: Setting) -> None:
+    setting.location.away = True
+    with pytest.raises(ArchiveError):
+        asyncio.run(setting.reads.ask(lambda view: view.made(make)))
+    setting.location.away = False
+    assert asyncio.run(setting.reads.ask(lambda view: view.made(make))) == 1
