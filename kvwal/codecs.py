@@ -14,11 +14,14 @@ import math
 import re
 import struct
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from contextlib import nullcontext
+from io import BufferedIOBase, BytesIO
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from kvwal.entry import Entry
+from kvwal.entry import DataEntry, Entry, class_of_bytes
 from kvwal.errors import CodecError, ConfigError
 from kvwal.key_codecs import (
     ORDERED,
@@ -110,6 +113,29 @@ _BUILTIN: list[tuple[tuple[type, ...], Codec]] = [
 _ORDERED = {kind: Codec(name, encode, decode, keys=True) for name, kind, encode, decode in ORDERED}
 
 
+class Hold(Protocol):
+    """Keeps the bytes of large values."""
+
+    def __enter__(self) -> object: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def release(self) -> None:
+        """Keep them no longer. A second call does nothing."""
+        ...
+
+
+class _NoHold(nullcontext[None]):
+    def release(self) -> None:
+        """Nothing is kept."""
+
+
+NO_HOLD: Hold = _NoHold()
+"""The hold on values of which none is large."""
+
+
 class Codecs:
     """A registry of codecs. All stores use `registry`; tests create their own."""
 
@@ -168,7 +194,8 @@ class Codecs:
             )
         self.by_name[codec.name] = codec
         if codec.keys and (replaced := self._only_keys.pop(codec.name, None)) is not None:
-            self._keys = {kind: other for kind, other in self._keys.items() if other is not replaced}
+            for kind in [kind for kind, other in self._keys.items() if other is replaced]:
+                del self._keys[kind]  # in place: the codecs of a business share it
 
     def encode_key(self, key: Any) -> tuple[bytes, str]:
         """The bytes and class of a key."""
@@ -230,7 +257,7 @@ class Codecs:
 
     def check_known(self, data: bytes, name: str) -> None:
         """Raise `CodecError` if no codec of this name is registered, as `decode` would."""
-        if name not in self.by_name:
+        if class_of_bytes(name) not in self.by_name:
             raise _not_registered(name, len(data))
 
     def is_own(self, key_class: str) -> bool:
@@ -245,10 +272,32 @@ class Codecs:
         """The value that was encoded as `data`. An unknown codec, or bytes that it cannot decode, is a `CodecError`."""
         return self._decode(data, name, self.by_name.get(name))
 
-    @staticmethod
-    def _decode(data: bytes, name: str, codec: Codec | None) -> Any:
+    def hold(self) -> Hold:
+        """Keep the bytes of large values that are there now, to the end of the block, or until the hold is released or dropped.
+
+        `NO_HOLD` if nothing takes them away.
+        """
+        return NO_HOLD
+
+    def public(self, entry: Entry) -> DataEntry:
+        """An entry as callers see it, with the bytes of its value."""
+        return entry.public()
+
+    def whole(self, entry: DataEntry) -> DataEntry:
+        """As `public`, of an entry for callers."""
+        return entry
+
+    def read(self, entry: Entry) -> Entry:
+        """An entry with the bytes of its value."""
+        return entry
+
+    def open(self, entry: Entry) -> BufferedIOBase:
+        """A binary file over the bytes of an entry's value, as its codec encoded them."""
+        return BytesIO(entry.value)
+
+    def _decode(self, data: bytes, name: str, codec: Codec | None) -> Any:
         if codec is None:
-            raise _not_registered(name, len(data))
+            return self._not_known(data, name)
         try:
             return codec.decode(data)
         except CodecError:
@@ -257,6 +306,9 @@ class Codecs:
             raise CodecError(
                 f"{len(data)} bytes are no {name!r}: {error}.", hint="Read the raw bytes with entry(key)."
             ) from error
+
+    def _not_known(self, data: bytes, name: str) -> object:
+        raise _not_registered(name, len(data))
 
 
 def _not_registered(name: str, size: int) -> CodecError:

@@ -75,6 +75,20 @@ Flush: TypeAlias = Literal["sync", "os"] | Interval
 `Interval`, after the write, and a timer or a number of bytes triggers the fdatasync."""
 
 
+def _check_folders(folders: object) -> None:
+    if not isinstance(folders, tuple) or not all(isinstance(one, str) and Path(one).is_absolute() for one in folders):
+        raise ConfigError(
+            f"settings: content_folders={folders!r} must be a tuple of absolute paths.",
+            hint='Write ("/mnt/disk-2/kvwal",) for one folder.',
+        )
+    if len(set(map(Path, folders))) < len(folders):
+        raise ConfigError(f"settings: content_folders={folders!r} names a folder twice.")
+
+
+def _is_zero(value: object) -> bool:
+    return isinstance(value, int | float) and type(value) is not bool and value == 0
+
+
 def check_flush(flush: object) -> Flush:
     """`flush`, if it is a flush policy. Raises `ConfigError` otherwise."""
     if isinstance(flush, Interval):
@@ -130,9 +144,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ring_seconds: float = 60.0
     """How long a producer waits for space in the ring before `Overloaded` is raised."""
     value_bytes: int = TRANSACTION_BYTES
-    """A key and its value above this size together are refused with `TooLarge`."""
+    """A key and its value above this size together are refused with `TooLarge`, unless the value stands beside the log."""
     overflow_bytes: int = TRANSACTION_BYTES
     """A transaction above this size is written into a file of its own, which the log names."""
+    inline_bytes: int = 256 * KIB
+    """A value of a map or a queue above this size stands beside the log, as contents do: the log and its copies have a claim."""
     queue_memory: int = 20_000
     """Items of a queue that stay in memory: above that only the first and the newest ones do, and the others are read again."""
     checkpoint_seconds: float = 120.0
@@ -148,6 +164,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How far back the archive keeps every change. Of older history only the latest entry of each key is kept."""
     gc_grace_seconds: float = 3600.0
     """How long a superseded object of the archive is kept for readers that still use it."""
+    content_keep_seconds: float = 0.0
+    """How long the bytes of contents stay beside the log that only history names; 0: until the next checkpoints."""
+    content_keep_percent: int = 50
+    """Of these bytes the oldest go sooner while more than this part of the disk is taken, by any files."""
+    content_folders: tuple[str, ...] | None = None
+    """Further folders for the bytes of contents, each on a disk of its own. None: those that hold some already."""
     max_skew_seconds: float = 10.0
     """How far ahead of the wall clock a log's last timestamp may lie when it is opened."""
     reserve_bytes: int | None = None
@@ -157,16 +179,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if name.endswith("_seconds") and not is_seconds(value):
-                raise ConfigError(f"settings: {name}={value!r} must be a number of seconds, above 0 and finite.")
-            if not name.endswith("_seconds") and name != "reserve_bytes" and not is_count(value):
+            may_be_0 = name == "content_keep_seconds"
+            if name.endswith("_seconds") and not (is_seconds(value) or (may_be_0 and _is_zero(value))):
+                least = "0 or more" if may_be_0 else "above 0"
+                raise ConfigError(f"settings: {name}={value!r} must be a number of seconds, {least} and finite.")
+            if not name.endswith(("_seconds", "_folders")) and name != "reserve_bytes" and not is_count(value):
                 raise ConfigError(
                     f"settings: {name}={value!r} must be a whole number above 0.",
                     hint="Write 1000000 or 1 << 20, not 1e6.",
                 )
+        if self.content_folders is not None:
+            _check_folders(self.content_folders)
+        if self.content_keep_percent > 100:
+            raise ConfigError(f"settings: content_keep_percent={self.content_keep_percent} is above 100.")
         reserve = self.reserve_bytes
-        none = type(reserve) is int and reserve == 0
-        if reserve is not None and not none and not is_count(reserve):
+        if reserve is not None and not (type(reserve) is int and reserve == 0) and not is_count(reserve):
             raise ConfigError(f"settings: reserve_bytes={reserve!r} must be a number of bytes, 0 for none, or None.")
         if self.segment_bytes < LEAST_SEGMENT:
             raise ConfigError(f"settings: segment_bytes={self.segment_bytes} is below 64 KiB.")

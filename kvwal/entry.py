@@ -70,6 +70,22 @@ class ExpiringEntry(Entry, array_like=True, gc=False, forbid_unknown_fields=True
     expires: int  # type: ignore[misc]  # the constant of the base class becomes a field
 
 
+CLAIMED = "content:"
+"""What begins the class of a value whose bytes stand in a claim file: then the value is the claim, and the class of the bytes
+follows. No codec has a colon in its name.
+"""
+
+
+def is_claimed(value_class: str) -> bool:
+    """Whether a value of this class is a claim: its bytes stand beside the log."""
+    return value_class.startswith(CLAIMED)
+
+
+def class_of_bytes(value_class: str) -> str:
+    """The class of the bytes of a value, also if they stand beside the log."""
+    return value_class.removeprefix(CLAIMED)
+
+
 def entry_identity(entry: Entry) -> tuple[str, bytes]:
     """The identity of a stored entry: class and bytes of its key."""
     return entry.key_class, entry.key

@@ -1,6 +1,7 @@
 """The names of the archive, built and parsed in this one place.
 
     <namespace>/<cluster>/<business>/<node>/<first>-<last>[-<horizon>].parquet     rows of a range of the log
+    <namespace>/<cluster>/<business>/<node>/_events/<time>-<time>-<id>.parquet     events that left those rows, sorted by time
     <namespace>/<cluster>/<business>/<node>/_log                                   the log that writes under this node's name
     <namespace>/<cluster>/<business>/<node>/_log.2  _log.3 …                       the logs that took over since
     <namespace>/<cluster>/<business>/<node>/_lost.<last>-<after>[-<before>]        a tail of the log that a lost disk took along
@@ -24,6 +25,11 @@ NAME_LENGTH = 128
 LOGICAL_BITS = 16
 """Number of low bits of a timestamp that count within a millisecond."""
 MAX_NUMBER = 2**63 - 1
+PUT_FIRST = "ffff"
+"""The end of the names of files that are put before the entry that names them is logged."""
+UNCLAIMED_MS = 25 * 3600 * 1000
+"""How long after its put such a file may be without an entry that names it. The members log no entry for one that a client began
+to put 24 h ago; the hour is for clocks of the bucket and of the members that differ."""
 
 _FIRST = re.compile(r"[A-Za-z0-9%@+]")
 _OTHER = re.compile(r"[^A-Za-z0-9._%@+-]")
@@ -32,6 +38,8 @@ _REGISTRATION = re.compile(r"_log(?:\.([1-9][0-9]{0,8}))?")
 _LOST = re.compile(r"_lost\.([0-9]{20})-([0-9]{20})(?:-([0-9]{20}))?")
 _BASE_FOLDER = "_base"
 _BASE = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.(?:json|([0-9]{6})-([0-9]{6})\.(.+)\.parquet)")
+_EVENTS_FOLDER = "_events"
+_EVENTS = re.compile(r"([0-9]{20})-([0-9]{20})-([0-9a-f]{32})\.parquet")
 _CONTENT_FOLDER = "_content"
 _CLAIM_FILE = re.compile(r"[0-9a-f]{32}")
 _SECTION = 2
@@ -93,6 +101,15 @@ class BaseName(NamedTuple):
     cluster: str
     business: str
     timestamp: int
+    id: str
+
+
+class EventsName(NamedTuple):
+    """The name of an object of events: their log, the timestamps of the first and the last one, and the hash of their keys."""
+
+    place: Place
+    first: int
+    last: int
     id: str
 
 
@@ -196,6 +213,28 @@ def parse_lost_tail_key(key: str) -> LostTail | None:
         return None
     tail = LostTail(place, int(match[1]), int(match[2]), int(match[3]) if match[3] else None)
     return tail if max(tail.last, tail.after, tail.before or 0) <= MAX_NUMBER else None
+
+
+def events_folder(place: Place) -> str:
+    """The folder of the objects of events of a log, with a trailing slash. Raises InvalidName."""
+    return f"{place.prefix}/{_EVENTS_FOLDER}/"
+
+
+def events_key(name: EventsName) -> str:
+    """The key of an object of events. Raises InvalidName, or ValueError for an impossible name."""
+    if not (0 <= name.first <= name.last <= MAX_NUMBER and re.fullmatch(r"[0-9a-f]{32}", name.id)):
+        raise ValueError(f"not events: {name}")
+    return f"{events_folder(name.place)}{name.first:020d}-{name.last:020d}-{name.id}.parquet"
+
+
+def parse_events_key(key: str) -> EventsName | None:
+    """The name in a key that `events_key` built, or None for any other string."""
+    folders, _, name = key.rpartition(f"/{_EVENTS_FOLDER}/")
+    place, match = _split(f"{folders}/")[0], _EVENTS.fullmatch(name)
+    if place is None or match is None:
+        return None
+    found = EventsName(place, int(match[1]), int(match[2]), match[3])
+    return found if found.first <= found.last <= MAX_NUMBER else None
 
 
 def base_folder(namespace: str, cluster: str, business: str) -> str:

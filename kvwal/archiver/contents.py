@@ -7,17 +7,20 @@ again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
 from kvwal.archiver.jobs import Clean, Cleaned
+from kvwal.archiver.kept_contents import Archived, choose, note_kept
+from kvwal.content.containers.record import claim_folders
 from kvwal.content.digest import checksum_of
-from kvwal.content.folder import claim_path
+from kvwal.content.folder import claim_path, found_path, home_of
 from kvwal.content.named import NamedClaim, by_file, claims_of_segments, claims_of_snapshot
 from kvwal.entry import Decode
 from kvwal.errors import ContentDamaged
 from kvwal.log.files.segment import SealedSegment
-from kvwal.ports.disk import Disk
+from kvwal.ports.disk import Disk, OsDisk
 from kvwal_archive.contents.files import ArchivedContents
 from kvwal_archive.layout import Place
 from kvwal_archive.objects import Objects
@@ -40,6 +43,7 @@ class Uploads:
         self._archived = ArchivedContents(objects, place.namespace, place.cluster, place.business)
         self._disk = disk
         self._folder = folder
+        self._folders = list(claim_folders(disk, folder))
         self._there: dict[str, int] | None = None
 
     def segments(self, segments: Sequence[SealedSegment], decode: Decode) -> None:
@@ -54,7 +58,7 @@ class Uploads:
         for file, claims in by_file(named).items():
             if self._there is None:
                 self._there = self._archived.sizes()
-            path = claim_path(self._folder, file)
+            path = found_path(self._disk, self._folders, file)
             if file in self._there:
                 continue
             if not self._disk.exists(path):
@@ -63,7 +67,8 @@ class Uploads:
             for one in claims:
                 if checksum_of(self._disk, path, one.claim) != (one.claim.length, one.claim.crc32c):
                     self._tell(one, "its bytes are not those that were written")
-            self._archived.put(file, path)
+            # The archive reads files of the machine; it gets the bytes of a disk of a simulation.
+            self._archived.put(file, path if isinstance(self._disk, OsDisk) else self._disk.read(path))
             self._there[file] = self._disk.size(path)
 
     def _unreadable(self, name: str, error: ContentDamaged) -> None:
@@ -77,8 +82,8 @@ class Uploads:
             self.missing.append(sentence)
 
 
-def clean(job: Clean, disk: Disk, decode: Decode) -> Cleaned:
-    """Delete the files of `job.candidates` that nothing in the log names. See `Clean`.
+def clean(job: Clean, disk: Disk, now_ms: int, decode: Decode, archived: Archived) -> Cleaned:
+    """Delete the files of `job.candidates` that nothing in the log names, and that are not kept. See `Clean`.
 
     Raises `ContentDamaged`, and deletes nothing, if an entry may name a file that this version cannot read.
     """
@@ -89,20 +94,32 @@ def clean(job: Clean, disk: Disk, decode: Decode) -> Cleaned:
         live[one.claim.file] = live.get(one.claim.file, 0) + one.claim.length
     named = set(live)
     named.update(one.claim.file for one in claims_of_segments(disk, segments, decode, _refuse))
-    removed = freed = 0
-    sparse, small = [], []
-    for file in job.candidates:
-        path = claim_path(folder, file)
-        size = disk.size(path) if disk.exists(path) else 0
-        if file not in named:
-            disk.unlink(path)  # after a power cut it may be there again: a later job deletes it
-            removed, freed = removed + 1, freed + size
-        elif size < SMALL_BYTES:
-            small += [file] if file in live else []
-        elif live.get(file, 0) * SPARSE_SHARE < size:
-            sparse.append(file)
-    waiting = sum(file in named and file not in live for file in job.candidates)
-    return Cleaned(removed, freed, sparse + small if len(small) >= MANY_SMALL else sparse, waiting)
+    folders = list(claim_folders(disk, folder))
+    paths = {file: found_path(disk, folders, file) for file in job.candidates}
+    sizes = {file: disk.size(path) for file, path in paths.items() if disk.exists(path)}
+    unnamed = {file: size for file, size in sizes.items() if file not in named}
+    elsewhere = cache(archived)
+    homes = {file: home_of(paths[file]) for file in unnamed}
+    chosen = choose(disk, folder, unnamed, homes, job.keep, now_ms, elsewhere)
+    gone = chosen.old + chosen.for_room
+    for file in gone:
+        for home in folders:
+            disk.unlink(claim_path(home, file))  # after a power cut it may be there again: a later job deletes it
+    note_kept(disk, folder, chosen.kept)
+    return Cleaned(
+        len(gone), sum(unnamed[file] for file in gone), _sparse({file: sizes[file] for file in live if file in sizes}, live),
+        waiting=sum(file in named and file not in live for file in job.candidates),
+        kept=len(chosen.kept), due_ms=min(chosen.kept.values(), default=0) + job.keep.ms,
+        for_room=len(chosen.for_room), room_bytes=sum(unnamed[file] for file in chosen.for_room),
+        nowhere=sum(file not in elsewhere() for file in chosen.for_room),
+    )  # fmt: skip
+
+
+def _sparse(sizes: dict[str, int], live: dict[str, int]) -> list[str]:
+    """The claim files, given with their sizes, whose live bytes are to be written again."""
+    sparse = [file for file, size in sizes.items() if size >= SMALL_BYTES and live[file] * SPARSE_SHARE < size]
+    small = [file for file, size in sizes.items() if size < SMALL_BYTES]
+    return sparse + small if len(small) >= MANY_SMALL else sparse
 
 
 def _refuse(name: str, error: ContentDamaged) -> NoReturn:

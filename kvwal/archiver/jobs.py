@@ -93,7 +93,8 @@ class Archive(msgspec.Struct, tag=True):
 class Compact(msgspec.Struct, tag=True):
     """Compact the log's objects, and remove those that were superseded more than `grace_ms` ago.
 
-    Copies of objects are made in `folder`, the log's, and leave `reserve_bytes` of its disk free (None: the default).
+    Copies of objects are made in `folder`, the log's, and leave `reserve_bytes` of its disk free (None: the default). Events go
+    into objects of their own, which are kept as `keep` says.
     """
 
     target: ArchiveTarget
@@ -101,6 +102,7 @@ class Compact(msgspec.Struct, tag=True):
     history_ms: int
     grace_ms: int
     reserve_bytes: int | None = None
+    keep: ProvenanceOptions = OFF
 
 
 class Remove(msgspec.Struct, tag=True):
@@ -111,16 +113,25 @@ class Remove(msgspec.Struct, tag=True):
     last_timestamp: int
 
 
+class Keep(msgspec.Struct, frozen=True):
+    """How long claim files stay that only history names: `ms` milliseconds, while no more than `percent` of the disk is taken."""
+
+    ms: int = 0
+    percent: int = 100
+
+
 class Clean(msgspec.Struct, tag=True):
-    """Delete those of the claim files `candidates` in the log's folder that no entry of the log names.
+    """Delete those of the claim files `candidates` in the log's folder that no entry of the log names, unless `keep` keeps them.
 
     `segments` are all sealed segments on the disk. Each entry that may name a candidate is in them or in the snapshot: they were
-    sealed after the candidates were listed.
+    sealed after the candidates were listed. The archive `target` is asked only if there is not room for what `keep` keeps.
     """
 
     folder: str
     candidates: list[str]
     segments: list[SegmentRef]
+    keep: Keep = Keep()
+    target: ArchiveTarget | None = None
 
 
 class Several(msgspec.Struct, tag=True):
@@ -174,12 +185,20 @@ class Compacted(msgspec.Struct, tag=True):
 class Cleaned(msgspec.Struct, tag=True):
     """The claim files that were deleted, and their bytes; those of which little is named any more; and how many are named by
     segments only: they may go when these segments have gone.
+
+    `kept` are named by history only; the oldest of them may go at `due_ms` (unix ms). Of the deleted ones, `for_room` were for
+    lack of room, with `room_bytes` bytes; `nowhere` of these are not in the archive.
     """
 
     removed: int
     freed: int
     sparse: list[str] = []
     waiting: int = 0
+    kept: int = 0
+    due_ms: int = 0
+    for_room: int = 0
+    room_bytes: int = 0
+    nowhere: int = 0
 
 
 class Removed(msgspec.Struct, tag=True):

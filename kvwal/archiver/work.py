@@ -49,9 +49,11 @@ from kvwal.ports.locks import Lock
 from kvwal_archive import reader, registry, writer
 from kvwal_archive.bases.collect import gc_bases
 from kvwal_archive.contents.collect import gc_contents
+from kvwal_archive.contents.files import ArchivedContents
 from kvwal_archive.layout import Span
 from kvwal_archive.lost_tails import lost_tails, remove_lost_tails
 from kvwal_archive.maintenance import compaction
+from kvwal_archive.maintenance.events import Apart, tidy_archived_events
 from kvwal_archive.maintenance.remove_log import LogEnd, remove_log
 from kvwal_archive.maintenance.tombstones import OlderRows, others_of
 from kvwal_archive.objects import Known, Objects, OneLook, open_objects
@@ -90,7 +92,7 @@ def answer(job: ArchiverJob, disk: Disk = OS_DISK, clock: Clock = SYSTEM, run: R
         if isinstance(job, Remove):
             return _remove_log(job)
         if isinstance(job, Clean):
-            return clean(job, disk, entry_decoder())
+            return clean(job, disk, clock.wall_ms(), entry_decoder(), partial(_archived_files, job.target))
         return _compact(job, disk, clock)
     except (KvwalError, OSError) as error:
         return _failed(job, error)
@@ -293,12 +295,37 @@ def _remove_log(job: Remove) -> Removed:
     return Removed(remove_log(open_target(job.target), job.target.place, end, DROPPED, TIME_MARK))
 
 
+def _events_apart(job: Compact, now_ms: int) -> Apart:
+    """The events that are kept in objects of their own, and how long."""
+    keep = job.keep
+    before = 0 if keep.keep_seconds is None else max(0, now_ms - round(keep.keep_seconds * 1000)) << TIMESTAMP_SHIFT
+    return Apart(EVENTS, before, keep.keep_bytes)
+
+
+def _archived_files(target: ArchiveTarget | None) -> set[str]:
+    """The claim files that the archive of a business holds; none without an archive, and if it does not answer."""
+    if target is None:
+        return set()
+    try:
+        place = target.place
+        return set(ArchivedContents(open_target(target), place.namespace, place.cluster, place.business).sizes())
+    except (KvwalError, OSError):
+        return set()
+
+
 def _compact(job: Compact, disk: Disk, clock: Clock) -> Compacted:
     objects = open_target(job.target, _scratch(job, disk, clock))
     place = job.target.place
     now = clock.wall_ms()
-    written = compaction.rewrite(objects, place, now_ms=now, history_ms=job.history_ms)
+    apart = _events_apart(job, now) if job.keep.on or reader.list_events(objects, place) else None
+    written = [
+        new.key for new in compaction.rewrite(objects, place, now_ms=now, history_ms=job.history_ms, apart=apart)
+    ]
     removed = compaction.gc(objects, place, now_ms=now, grace_ms=job.grace_ms)
+    objects.look_again()
+    if apart is not None:
+        merged, dropped = reader.listed_again(partial(tidy_archived_events, objects, place, apart))
+        written, removed = written + merged, removed + dropped
     where = (place.namespace, place.cluster, place.business)
     removed += gc_bases(objects, *where, now_ms=now, grace_ms=job.grace_ms)
     if now - _looked.get((job.target.url, *where), 0) >= _CONTENT_GC_MS:

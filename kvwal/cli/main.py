@@ -18,6 +18,7 @@ from typing import NoReturn
 from kvwal.cli.output import OutputFailed, leave, prepare_streams
 from kvwal.cli.text import is_text, shown, visible
 from kvwal.codecs import registry
+from kvwal.entry import is_claimed
 from kvwal.errors import EXIT_CODES, Kind, KvwalError
 from kvwal.history.reads.stable_read import live_entry
 from kvwal.ports.disk import OS_DISK
@@ -94,11 +95,13 @@ def is_plain_get(typed: list[str]) -> bool:
 
 
 def answer(root: str, business: str, key: str) -> bool:
-    """Print the value of a text key over all nodes, in the default namespace and cluster. False if the key is absent."""
+    """Print the value of a text key over all nodes, in the default namespace and cluster. False if the key is absent, and for a
+    large value, which stands elsewhere.
+    """
     data, key_class = registry.encode_key(key)
     now_ms = time.time_ns() // 1_000_000
     entry = live_entry(OS_DISK, Path(root), "default", "local", business, None, (key_class, data), now_ms)
-    if entry is None:
+    if entry is None or is_claimed(entry.value_class):
         return False
     sys.stdout.buffer.write(shown(entry.value, entry.value_class) + b"\n")
     sys.stdout.buffer.flush()

@@ -23,29 +23,31 @@ _MOST_WAITING = 8
 class Digest:
     """The checksums of all bytes that were added, and their number, `length`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, names: bool = True) -> None:
+        """Without `names` no SHA-256 is made, which takes more than half as long as writing the bytes: it is empty then."""
         self.length = 0
         self.crc32c = 0
-        self._sha256 = hashlib.sha256()
+        self._sha256 = hashlib.sha256() if names else None
 
     def add(self, data: Part) -> None:
         """Add bytes at the end."""
         self.length += len(data)
         self.crc32c = extended(self.crc32c, bytes(data))  # which copies a view
-        self._sha256.update(data)
+        if self._sha256 is not None:
+            self._sha256.update(data)
 
     @property
     def sha256(self) -> str:
         """The SHA-256 of the bytes so far, in hex."""
-        return self._sha256.hexdigest()
+        return "" if self._sha256 is None else self._sha256.hexdigest()
 
 
 class DigestBeside:
     """The checksums of bytes that a thread of its own adds, while the caller writes them. Used by one thread."""
 
-    def __init__(self) -> None:
-        """Without a free thread, the caller's does all of it."""
-        self._digest = Digest()
+    def __init__(self, *, names: bool) -> None:
+        """Without a free thread, the caller's does all of it. `names` is that of `Digest`."""
+        self._digest = Digest(names=names)
         self._room = Semaphore(_MOST_WAITING)
         self._helper: Helper | None = None
         with suppress(RuntimeError):

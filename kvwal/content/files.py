@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from kvwal.content.claim import Claim, file_name
-from kvwal.content.folder import claim_files, claim_path, remove_partial
+from kvwal.content.containers.homes import Home, Homes, Tell
+from kvwal.content.containers.record import claim_folders, new_folder
+from kvwal.content.folder import claim_files, remove_partial
 from kvwal.content.own_file import OwnFile
 from kvwal.content.shared import Delegate, SharedFiles
-from kvwal.content.source import READ_BYTES
-from kvwal.content.writer import SHARED_BYTES, ClaimWriter
-from kvwal.errors import ConfigError, ContentFailed, KvwalError
+from kvwal.content.transfer import fetch_claim_file
+from kvwal.content.writer import SHARED_BYTES, ClaimWriter, Output, parts_of_file
+from kvwal.errors import ContentFailed, KvwalError
 from kvwal.log.appender import storage_full
-from kvwal.log.files.atomic_file import atomic_file
 from kvwal.ports.clock import Clock
 from kvwal.ports.disk import Disk
 from kvwal.ports.locks import RLock, interpreter_ends
@@ -24,8 +28,35 @@ from kvwal.ports.space import DiskSpace
 from kvwal_archive.contents.files import ArchivedContents
 from kvwal_archive.faults import ObjectMissing
 
-_FETCH_BYTES = 8 << 20
-"""Bytes of a file that are fetched from the archive at a time."""
+
+def _tells_nobody(folder: Path, error: OSError) -> None:
+    """There is one folder only: its errors are those of puts."""
+
+
+class FilesHold:
+    """A hold on the claim files of a log: see `ContentFiles.hold`. Dropping it releases it."""
+
+    def __init__(self, count: Callable[[int], None]) -> None:
+        self._count: Callable[[int], None] | None = count
+        count(1)
+
+    def release(self) -> None:
+        """Keep them no longer. A second call does nothing."""
+        count, self._count = self._count, None
+        if count is not None:
+            count(-1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def __del__(self) -> None:
+        if not interpreter_ends():  # then another thread may have stopped with the lock
+            self.release()
 
 
 class ContentFiles:
@@ -35,33 +66,87 @@ class ContentFiles:
     or will never be. The cleaner leaves such files alone: it does not see in the log what names them.
     """
 
-    def __init__(self, disk: Disk, clock: Clock, space: DiskSpace, folder: Path, delegate: Delegate) -> None:
-        """`delegate` is for the threads that may not write a group: see `kvwal.content.shared`."""
+    def __init__(
+        self, disk: Disk, clock: Clock, space: DiskSpace, folder: Path, delegate: Delegate,
+        containers: Mapping[Path, Path | None] | None = None, tell: Tell = _tells_nobody,
+    ) -> None:  # fmt: skip
+        """`delegate` is for the threads that may not write a group: see `kvwal.content.shared`.
+
+        `containers` take claim files, too: each has its folder of the log, None if there is none yet. `tell` gets the failures of
+        one of several folders.
+        """
         self.folder = folder
         self.changes = 0
         """How often a file was settled: it may have bytes since then that no entry names."""
         self._disk = disk
         self._clock = clock
-        self._space = space
         self._forked = False
         # A finalizer takes it, too: garbage collection may drop an unclosed stream while this thread holds it.
         self._lock = RLock()
         self._unsettled: Counter[str] = Counter()
+        self._holds = 0
         self.shared = SharedFiles(disk, clock, space, folder, self, delegate)
+        homes = [Home(folder, space, self.shared, is_ready=True)]
+        for container, inside in (containers or {}).items():
+            there = inside or new_folder(container, folder, clock.random_bits(128))
+            room = DiskSpace(disk, container, space.reserve)
+            shared = SharedFiles(disk, clock, room, there, self, delegate)
+            homes.append(Home(there, room, shared, is_ready=inside is not None))
+        self._homes = Homes(disk, clock, homes, tell)
         tell_if_forked(self)
 
-    def begin(self) -> ClaimWriter:
-        """A new content. `StoreClosed` after `close`."""
+    def begin(self, *, names: bool = True) -> ClaimWriter:
+        """A new content. `names` is that of `Digest`. `StoreClosed` after `close`."""
         self.check_open()
-        return ClaimWriter(self)
+        return ClaimWriter(self, names=names)
 
     def write(self, data: bytes, attributes: dict[str, str]) -> Claim:
         """Make the bytes of a content durable. Returns their claim: see `ClaimWriter.finish`."""
         if len(data) <= SHARED_BYTES:
-            return self.shared.append(data, attributes)
+            return self.append(data, attributes)
         writer = self.begin()
         writer.write(data)
         return writer.finish(attributes)
+
+    def write_values(self, values: Sequence[bytes]) -> list[Claim]:
+        """Make large values durable, those that share a file with one fdatasync. They have no SHA-256.
+
+        Raises as `write`: then none is to be logged.
+        """
+        small = [data for data in values if len(data) <= SHARED_BYTES]
+        claims: list[Claim] = []
+        is_done = False
+        try:
+            for data in values:
+                if len(data) > SHARED_BYTES:
+                    writer = self.begin(names=False)
+                    writer.write(data)
+                    claims.append(writer.finish({}))
+            claims += self._homes.take(lambda home: home.shared.append_all(small, names=False)) if small else []
+            is_done = True
+        finally:
+            if not is_done:
+                for claim in claims:
+                    self.settled(claim.file)
+        large, shared = iter(claims[: len(values) - len(small)]), iter(claims[len(values) - len(small) :])
+        return [next(large if len(data) > SHARED_BYTES else shared) for data in values]
+
+    def hold(self) -> FilesHold:
+        """Keep all claim files, until the hold is released or dropped: a reader has claims that the log may not name any more."""
+        return FilesHold(self._count_holds)
+
+    def is_held(self) -> bool:
+        """Whether the cleaner is to leave all files alone."""
+        with self._lock:
+            return self._holds > 0
+
+    def _count_holds(self, difference: int) -> None:
+        with self._lock:
+            self._holds += difference
+
+    def append(self, data: bytes, attributes: dict[str, str], *, names: bool = True) -> Claim:
+        """See `kvwal.content.writer.Place`."""
+        return self._homes.take(lambda home: home.shared.append(data, attributes, names=names))
 
     def check_open(self) -> None:
         """See `kvwal.content.writer.Place`."""
@@ -73,15 +158,23 @@ class ContentFiles:
         name = file_name(self._clock.random_bits(128))
         self.unsettled(name)
         try:
-            return OwnFile(self._disk, self._space, self.folder, name)
+            return self._homes.take(lambda home: self._own_file_in(home, name))
         except OSError:
             self.settled(name)
             raise
 
-    def discard(self, own: OwnFile) -> None:
+    def _own_file_in(self, home: Home, name: str) -> OwnFile:
+        """A large content cannot go to another folder once it is begun: it is begun only where there is some room."""
+        if (shortage := home.space.shortage(SHARED_BYTES)) is not None:
+            raise OSError(errno.ENOSPC, shortage, str(home.folder))
+        return OwnFile(self._disk, home.space, home.folder, name)
+
+    def discard(self, own: Output) -> None:
         """See `kvwal.content.writer.Place`. A file that cannot be deleted now is collected later."""
         if self._forked:
             return  # the parent writes it
+        if isinstance(own, OwnFile) and own.error is not None:
+            self._homes.failed(own.folder, own.error)
         with suppress(OSError):
             own.discard()
         if not interpreter_ends():  # then another thread may have stopped with the lock
@@ -116,34 +209,45 @@ class ContentFiles:
 
         What is settled later was named, if at all, by an entry that is in the log when this returns.
         """
-        remove_partial(self._disk, self.folder, self.is_unsettled)
-        return self.only_settled([file.name for file in claim_files(self._disk, self.folder)])
+        folders = list(claim_folders(self._disk, self.folder))
+        for folder in folders:
+            remove_partial(self._disk, folder, self.is_unsettled)
+        names = {file.name for folder in folders for file in claim_files(self._disk, folder)}
+        return self.only_settled(sorted(names))
 
     def seal(self) -> None:
-        """End the open shared file: all contents that are logged by now are in files that never change. Raises `OSError`."""
-        self.shared.seal()
+        """End the open shared files: all contents that are logged by now are in files that never change. Raises `OSError`."""
+        for home in self._homes:
+            home.shared.seal()
 
     def close(self) -> None:
-        """End the open shared file, and accept no more contents."""
-        self.shared.close()
+        """End the open shared files, and accept no more contents."""
+        for home in self._homes:
+            home.shared.close()
 
     def forked(self) -> None:
         """In a forked child: the files belong to the parent."""
         self._forked = True
         self._lock = RLock()
-        self.shared.forked()
+        for home in self._homes:
+            home.shared.forked()
 
     def bring_back(self, archived: ArchivedContents, file: str) -> None:
-        """Copy a claim file from the archive to this log's folder. Without room for it nothing is done: it is read by range."""
-        path = claim_path(self.folder, file)
+        """Copy a claim file from the archive to a folder of this log. Without room nothing is done: it is read by range."""
         with suppress(OSError, ObjectMissing):
             size = archived.size(file)
-            if self._space.shortage(size) is not None:
+            roomy = (home for home in self._homes.in_order() if home.space.shortage(size) is None)
+            if (home := next(roomy, None)) is None:
                 return
-            self._disk.make_folders(path.parent)
-            with atomic_file(self._disk, path, tag=f"{self._clock.random_bits(64):016x}") as copy:
-                for offset in range(0, size, _FETCH_BYTES):
-                    copy.write_at(offset, [archived.part(file, offset, min(_FETCH_BYTES, size - offset))])
+            home.make_ready(self._disk, self.folder)
+            fetch_claim_file(self._disk, self._clock, archived, file, home.folder)
+
+    def remove_containers(self) -> None:
+        """Remove what the containers hold of a log that is gone, as far as they are there. No content goes into it any more."""
+        for home in self._homes:
+            if home.folder != self.folder:
+                with suppress(OSError):
+                    self._disk.remove_tree(home.folder)
 
     @contextmanager
     def _kept(self, file: str) -> Iterator[None]:
@@ -154,15 +258,8 @@ class ContentFiles:
             self.settled(file)
 
     def parts_of(self, path: Path) -> Iterator[bytes]:
-        """The bytes of a file of the caller's, in parts. `ConfigError` if it cannot be read."""
-        at = 0
-        try:
-            with closing(self._disk.open_to_read(path)) as file:  # of one file, also if another one is put in its place
-                while part := file.read_at(at, READ_BYTES):
-                    yield part
-                    at += len(part)
-        except OSError as error:
-            raise ConfigError(f"{path} cannot be read ({error.strerror}); nothing was written.") from error
+        """See `parts_of_file`."""
+        return parts_of_file(self._disk, path)
 
     def failed(self, what: str, error: OSError) -> KvwalError:
         """The error for callers of a content that could not be written."""

@@ -2,15 +2,18 @@
 
 content/<section>/<claim file>            section: the first two letters of the file's name
 content/<section>/<claim file>.partial    a file that is being written; after a crash nobody needs it
+
+The same is in each container of the log: see `kvwal.content.containers`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from kvwal.content.claim import is_claim_file
+from kvwal.content.containers.record import claim_folders
 from kvwal.log.files.names import CONTENT_FOLDER, partial_name
 from kvwal.ports.disk import Disk
 
@@ -30,8 +33,25 @@ def claim_path(folder: Path, name: str) -> Path:
     return folder / CONTENT_FOLDER / name[:_SECTION] / name
 
 
+def all_claim_files(disk: Disk, folder: Path) -> Iterator[ClaimFile]:
+    """The claim files of the log in `folder`, those in containers, too. Raises `ContentDamaged`."""
+    for one in claim_folders(disk, folder):
+        yield from claim_files(disk, one)
+
+
+def home_of(path: Path) -> Path:
+    """The folder, of a log or in a container, of the claim file at `path`."""
+    return path.parents[2]
+
+
+def found_path(disk: Disk, folders: Sequence[Path], name: str) -> Path:
+    """The path of a claim file in the first of the folders that has it; in the first one if none has."""
+    paths = (claim_path(folder, name) for folder in folders)
+    return next((path for path in paths if disk.exists(path)), claim_path(folders[0], name))
+
+
 def claim_files(disk: Disk, folder: Path) -> Iterator[ClaimFile]:
-    """The claim files of the log in `folder`, sorted. Partial files are not among them."""
+    """The claim files in one folder, sorted. Partial files are not among them."""
     for section in disk.names(folder / CONTENT_FOLDER):
         for name in disk.names(folder / CONTENT_FOLDER / section):
             if is_claim_file(name) and name.startswith(section):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from kvwal.content.folder import claim_path
@@ -23,6 +25,9 @@ class OwnFile:
     def __init__(self, disk: Disk, space: DiskSpace, folder: Path, name: str) -> None:
         """Raises `OSError`."""
         self.name = name
+        self.folder = folder
+        self.error: OSError | None = None
+        """Why it could not be written."""
         self._disk = disk
         self._space = space
         self._path = claim_path(folder, name)
@@ -35,22 +40,26 @@ class OwnFile:
         """Write bytes at the end. Raises `OSError`, ENOSPC also if they would take from the reserve of the disk."""
         file = self._open()
         end = self._end + len(part)
-        if end > self._size:
-            self._size = self._space.grow(file, self._size, end, end + min(_MOST_AHEAD, end))
-        file.write_at(self._end, [part])
-        self._end = end
-        if end - self._begun >= _WRITEBACK_BYTES:
-            file.begin_writeback(self._begun, end - self._begun)
-            self._begun = end
+        with self._failing():
+            if end > self._size:
+                self._size = self._space.grow(file, self._size, end, end + min(_MOST_AHEAD, end))
+            file.write_at(self._end, [part])
+            self._end = end
+            if end - self._begun >= _WRITEBACK_BYTES:
+                file.begin_writeback(self._begun, end - self._begun)
+                self._begun = end
 
     def finish(self) -> None:
         """Make the bytes durable, then the name. Raises `OSError`."""
         file = self._open()
-        if self._size > self._end:
-            file.truncate(self._end)
-        file.datasync()
-        self._disk.rename(self._partial, self._path)  # while it is open: one that nobody writes is taken for abandoned
-        self._disk.sync_folder(self._path.parent)
+        with self._failing():
+            if self._size > self._end:
+                file.truncate(self._end)
+            file.datasync()
+            self._disk.rename(
+                self._partial, self._path
+            )  # while it is open: one that nobody writes is taken for abandoned
+            self._disk.sync_folder(self._path.parent)
         self._file = None
         file.close()
 
@@ -64,6 +73,14 @@ class OwnFile:
             self._disk.unlink(self._path)  # `finish` may have renamed it, and failed then
         finally:
             file.close()
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.error = error
+            raise
 
     def _open(self) -> File:
         if self._file is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -79,28 +79,42 @@ class SharedFiles:
         self._file: File | None = None
         self._end = self._size = 0
 
-    def append(self, data: bytes, attributes: dict[str, str]) -> Claim:
+    def append(self, data: bytes, attributes: dict[str, str], *, names: bool = True) -> Claim:
         """Append a content. Returns when it is durable. Raises `OSError`, `StoreClosed`: it is not there then."""
+        return self.append_all([data], names=names)[0].told(attributes)
+
+    def append_all(self, contents: Sequence[bytes], *, names: bool) -> list[Claim]:
+        """Append contents, with one fdatasync if they are not too many. Returns when they are durable. Raises as `append`: then
+        none of them is in use. `names` is that of `Digest`.
+        """
         self.check_open()
-        waiting = PendingContent(data)
-        digest = Digest()
-        is_beside = len(data) >= BESIDE_BYTES and not self._lead.locked()
-        if not is_beside:
-            digest.add(data)
+        pending = [PendingContent(data) for data in contents]
+        is_beside = names and sum(map(len, contents)) >= BESIDE_BYTES and not self._lead.locked()
+        digests = [] if is_beside else _digests(contents, names=names)
         is_waited = False
         try:
-            self._queue.append(waiting)
-            self._begin(waiting, is_beside)
-            if is_beside:
-                digest.add(data)
-            waiting.wait(self._lead_group)
+            self._queue.extend(pending)
+            self._begin(pending[0], is_beside)
+            digests = digests or _digests(contents, names=names)
+            for waiting in pending:  # in their order: the first one that is not written may get the lead
+                waiting.wait(self._lead_group)
             is_waited = True
         finally:
-            if not is_waited:
-                self._leave(waiting)
-        if waiting.error is not None:
-            raise waiting.error_of_its_own() from waiting.error
-        return Claim(waiting.file, waiting.offset, len(data), digest.crc32c, digest.sha256, attributes)
+            failed = next((waiting for waiting in pending if waiting.error is not None), None)
+            if not is_waited or failed is not None:
+                for waiting in pending:
+                    self._leave(waiting)
+        if failed is not None:
+            raise failed.error_of_its_own() from failed.error
+        return [
+            Claim(waiting.file, waiting.offset, digest.length, digest.crc32c, digest.sha256)
+            for waiting, digest in zip(pending, digests, strict=True)
+        ]
+
+    @property
+    def waiting(self) -> int:
+        """How many contents wait for the file, or are being written."""
+        return len(self._queue) + self._lead.locked()
 
     def check_open(self) -> None:
         """Raise `StoreClosed` after `close`, and in a forked child."""
@@ -275,6 +289,15 @@ class SharedFiles:
             self._settlement.settled(self._name)
             with suppress(OSError):
                 file.close()
+
+
+def _digests(contents: Sequence[bytes], *, names: bool) -> list[Digest]:
+    digests = []
+    for data in contents:
+        digest = Digest(names=names)
+        digest.add(data)
+        digests.append(digest)
+    return digests
 
 
 _stopped = logged("a group of contents could not be written because of a bug; the next one is written")

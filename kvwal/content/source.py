@@ -9,8 +9,10 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable
 from contextlib import closing
+from copy import copy
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
 from kvwal.content.claim import Claim
 from kvwal.content.digest import extended
@@ -52,6 +54,13 @@ class ContentSource:
         self._folders = folders
         self._archived = archived
         self._bring_back = bring_back
+        self._is_of_past = False
+
+    def of_past(self) -> Self:
+        """The same source, for contents as they were: of one that is missing, the error says how long such bytes are kept."""
+        past = copy(self)
+        past._is_of_past = True
+        return past
 
     def read(self, what: str, claim: Claim) -> bytes:
         """All bytes of a content: those in the archive, if the ones beside the log are damaged.
@@ -96,7 +105,45 @@ class ContentSource:
         begin = min(offset, claim.length)
         size = claim.length - begin if length is None else min(length, claim.length - begin)
         file = self._opened_whole(what, claim) if size == claim.length else self._opened(what, claim)
-        return io.BufferedReader(_Raw(self, what, claim, begin, size, file), READ_BYTES)
+        return self._over(what, claim, begin, size, file)
+
+    def open_checked(self, what: str, claim: Claim) -> io.BufferedReader:
+        """A file over all bytes of a content: those in the archive, if the ones beside the log are damaged.
+
+        Bytes beside the log are compared with their checksum before the first one is given, those of the archive at the end.
+        Raises as `read`.
+        """
+        file = self._opened_whole(what, claim)
+        if file is None or self._is_right(file, claim):
+            return self._over(what, claim, 0, claim.length, file)
+        file.close()
+        if not self._is_archived(claim):
+            raise self.damaged(what, claim)
+        read = partial(self._from_archive, what, claim)
+        return io.BufferedReader(_Raw(self, what, claim, 0, claim.length, None, read), READ_BYTES)
+
+    def _over(self, what: str, claim: Claim, begin: int, size: int, file: OpenedFile | None) -> io.BufferedReader:
+        """A file over some bytes of a content, of its claim file if that is open."""
+        read = partial(self.part, what, claim) if file is None else partial(self.part_of, file, what, claim)
+        return io.BufferedReader(_Raw(self, what, claim, begin, size, file, read), READ_BYTES)
+
+    def _is_right(self, file: OpenedFile, claim: Claim) -> bool:
+        """Whether the bytes of a content in a claim file are those that were written."""
+        crc = at = 0
+        try:
+            while at < claim.length and (part := file.read_at(claim.offset + at, min(READ_BYTES, claim.length - at))):
+                crc, at = extended(crc, part), at + len(part)
+        except OSError:
+            return False
+        return (at, crc) == (claim.length, claim.crc32c)
+
+    def _is_archived(self, claim: Claim) -> bool:
+        """Whether the archive has the claim file, with as many bytes as the claim needs."""
+        archived = self._archived()
+        try:
+            return archived is not None and archived.size(claim.file) >= claim.offset + claim.length
+        except ObjectMissing:
+            return False
 
     def export(self, what: str, claim: Claim, path: Path) -> int:
         """Write all bytes into the new file `path`, durably; returns their number. After an error no file is left.
@@ -105,7 +152,7 @@ class ContentSource:
         """
         at = 0
         try:
-            with self.open(what, claim, 0, None) as source, created(self._disk, path) as file:
+            with self.open_checked(what, claim) as source, created(self._disk, path) as file:
                 while part := source.read(READ_BYTES):
                     file.write_at(at, [part])
                     at += len(part)
@@ -185,6 +232,13 @@ class ContentSource:
 
     def missing(self, what: str, claim: Claim, where: str) -> ContentMissing:
         """The error for a content whose file is gone."""
+        if self._is_of_past:
+            return ContentMissing(
+                f"{what}: its bytes of that time are {where} (claim file {claim.file}). What was replaced or deleted stays beside"
+                " the log for content_keep_seconds, then only in an archive, for history_seconds.",
+                hint="Open the store with the archive that has it, or copy the file from a backup into its folder `content`."
+                " Raise these settings to keep what is replaced from now on for longer.",
+            )
         return ContentMissing(
             f"{what}: its claim file {claim.file} is {where}.",
             hint="Open the store with the archive that has it, or copy the file from a backup into its folder `content`.",
@@ -194,12 +248,20 @@ class ContentSource:
 class Reader(Protocol):
     """What reads the bytes of claims: see `ContentSource`."""
 
+    def of_past(self) -> Reader:
+        """See `ContentSource.of_past`."""
+        ...
+
     def read(self, what: str, claim: Claim) -> bytes:
         """See `ContentSource.read`."""
         ...
 
     def open(self, what: str, claim: Claim, offset: int, length: int | None) -> io.BufferedReader:
         """See `ContentSource.open`."""
+        ...
+
+    def open_checked(self, what: str, claim: Claim) -> io.BufferedReader:
+        """See `ContentSource.open_checked`."""
         ...
 
     def export(self, what: str, claim: Claim, path: Path) -> int:
@@ -215,10 +277,12 @@ class _Raw(io.RawIOBase):
     """The bytes [begin, begin + size) of a content, as an unbuffered file. The checksum is that of bytes read from the start."""
 
     def __init__(
-        self, source: ContentSource, what: str, claim: Claim, begin: int, size: int, file: OpenedFile | None
-    ) -> None:
-        """Without a `file`, the bytes come from the archive."""
+        self, source: ContentSource, what: str, claim: Claim, begin: int, size: int, file: OpenedFile | None,
+        read: Callable[[int, int], bytes],
+    ) -> None:  # fmt: skip
+        """`read` gives the bytes at an offset of the content, as many as it is asked for; `file` is closed at the end."""
         self._file = file
+        self._read = read
         self._source = source
         self._what = what
         self._claim = claim
@@ -270,11 +334,7 @@ class _Raw(io.RawIOBase):
 
     def _next(self, most: int) -> bytes:
         size = max(0, min(most, self._size - self._at))
-        at = self._begin + self._at
-        if self._file is None:
-            data = self._source.part(self._what, self._claim, at, size)
-        else:
-            data = self._source.part_of(self._file, self._what, self._claim, at, size)
+        data = self._read(self._begin + self._at, size) if size else b""
         if self._at == self._checked:
             self._crc, self._checked = extended(self._crc, data), self._checked + size
             if self._checked == self._size and self._crc != self._claim.crc32c:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Protocol
 
 from kvwal.content.claim import Claim
 from kvwal.content.digest import DigestBeside
-from kvwal.content.own_file import OwnFile
+from kvwal.errors import ConfigError
+from kvwal.ports.disk import Disk
 from kvwal.ports.locks import interpreter_ends
-
-if TYPE_CHECKING:
-    from kvwal.content.shared import SharedFiles
+from kvwal.ports.posix.vectored import Part
 
 SHARED_BYTES = 4 << 20
 """The largest content that goes into a shared claim file."""
@@ -27,20 +27,43 @@ _SMALL_BYTES = 64 << 10
 """Smaller parts are joined, so that a content that is written byte by byte needs no more memory than another one."""
 
 
-class Place(Protocol):
-    """Where the bytes of a new content go: the claim files of a log."""
+class Output(Protocol):
+    """A claim file for one content that is being written: see `kvwal.content.own_file.OwnFile`."""
 
-    shared: SharedFiles
+    @property
+    def name(self) -> str:
+        """The name of the claim file."""
+        ...
+
+    def add(self, part: Part) -> None:
+        """Write bytes at the end. Raises `OSError`."""
+        ...
+
+    def finish(self) -> None:
+        """The bytes are whole. Raises `OSError`."""
+        ...
+
+    def discard(self) -> None:
+        """Delete the file. A second call does nothing. Raises `OSError`."""
+        ...
+
+
+class Place(Protocol):
+    """Where the bytes of a new content go: the claim files of a log, or an archive."""
+
+    def append(self, data: bytes, attributes: dict[str, str], *, names: bool = True) -> Claim:
+        """Make a small content durable: see `SharedFiles.append`. Raises `OSError`, `StoreClosed`."""
+        ...
 
     def check_open(self) -> None:
         """Raise `StoreClosed` after the store was closed, and in a forked child."""
         ...
 
-    def own_file(self) -> OwnFile:
+    def own_file(self) -> Output:
         """A new claim file for one content, which is unsettled. Raises `OSError`, `StoreClosed`."""
         ...
 
-    def discard(self, own: OwnFile) -> None:
+    def discard(self, own: Output) -> None:
         """Delete a claim file that no entry names."""
         ...
 
@@ -48,14 +71,16 @@ class Place(Protocol):
 class ClaimWriter:
     """A content on its way into a claim file. Used by one thread. Ends with `finish`, with `discard`, or with any error."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, *, names: bool = True) -> None:
+        """`names` is that of `Digest`."""
+        self._names = names
         self.length = 0
         """Bytes so far."""
         self._place = place
         self._held: list[bytes] = []
         self._held_bytes = 0
         self._small = bytearray()
-        self._own: OwnFile | None = None
+        self._own: Output | None = None
         self._digest: DigestBeside | None = None
 
     def write(self, data: bytes) -> None:
@@ -69,7 +94,7 @@ class ClaimWriter:
                 self._hold(data if len(data) >= _SMALL_BYTES else b"")
             if self._own is None and self.length > SHARED_BYTES:
                 self._own = self._place.own_file()
-                self._digest = DigestBeside()
+                self._digest = DigestBeside(names=self._names)
             if self._own is not None and self._held_bytes >= STEP_BYTES:
                 self._flush(self._own)
 
@@ -79,7 +104,7 @@ class ClaimWriter:
             self._hold(b"")
             if self._own is None or self._digest is None:
                 data = self._held[0] if len(self._held) == 1 else b"".join(self._held)
-                return self._place.shared.append(data, attributes)
+                return self._place.append(data, attributes, names=self._names)
             self._flush(self._own)
             self._place.check_open()
             self._own.finish()
@@ -105,7 +130,7 @@ class ClaimWriter:
         if data:
             self._held.append(data)
 
-    def _flush(self, own: OwnFile) -> None:
+    def _flush(self, own: Output) -> None:
         """Write what is held, while another thread hashes it."""
         self._hold(b"")
         parts, self._held, self._held_bytes = self._held, [], 0
@@ -128,3 +153,15 @@ class ClaimWriter:
         finally:
             if not is_done:
                 self.discard()
+
+
+def parts_of_file(disk: Disk, path: Path) -> Iterator[bytes]:
+    """The bytes of a file of the caller's, in parts. `ConfigError` if it cannot be read."""
+    at = 0
+    try:
+        with closing(disk.open_to_read(path)) as file:  # of one file, also if another one is put in its place
+            while part := file.read_at(at, STEP_BYTES):
+                yield part
+                at += len(part)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror}); nothing was written.") from error

@@ -7,17 +7,19 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kvwal.codecs import registry
 from kvwal.config import Settings
 from kvwal.content.claim import is_content
 from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, is_live, timestamps_within
 from kvwal.errors import ConfigError
 from kvwal.history.feeds.lost_tails import warn_of
+from kvwal.history.provenance.archived import ArchivedEvents
 from kvwal.history.reads.entry_rows import data_entries_of, each_once, entries_of
 from kvwal.history.reads.key_scan import KeySpan
 from kvwal.history.reads.map_rows import expired_rows, map_rows, marks_of
 from kvwal.history.reads.structure_rows import selected_ranges, selected_rows
 from kvwal.history.reads.tail_reader import Identity
-from kvwal.key_class import CONTENT, OWN_MAP, structure_of
+from kvwal.key_class import CONTENT, OWN_MAP, kind_of, structure_of
 from kvwal.location.sql_source import LocationSource
 from kvwal.log.files.names import first_place
 from kvwal.ports.clock import SYSTEM
@@ -29,6 +31,8 @@ from kvwal.store.options import ARCHIVE_FOLDER
 from kvwal.store.reading.business_reader import BusinessReader, WantedIdentity, in_direction
 from kvwal.structures.map.state import MapState, after_prefix, to_state
 from kvwal.structures.map.view import KeyBounds
+from kvwal.structures.provenance.questions import EventQuestions
+from kvwal.values.reader import StoredValues
 from kvwal_archive import view
 from kvwal_archive.layout import Place, parse_object_key, parse_registration_key
 from kvwal_archive.lost_tails import lost_tails
@@ -65,6 +69,10 @@ class ArchiveReader:
             raise self._no_such_log(name)
         return ArchivedBusiness(self._objects, (self._namespace, self._cluster, name), nodes)
 
+    def provenance(self, name: str) -> EventQuestions:
+        """The events of a business, as far as they were archived."""
+        return EventQuestions(self.read_business(name))
+
     def sizes(self) -> dict[str, int | None]:
         """See `LocationReader.sizes`: the bytes of the objects that count. Raises `ConfigError` if there is none."""
         sizes: dict[str, int] = {}
@@ -75,7 +83,9 @@ class ArchiveReader:
 
     def source(self, statement: str = "") -> LocationSource:
         """See `LocationReader.source`."""
-        return LocationSource(self, statement, self._changes)
+        return LocationSource(
+            self, statement, self._changes, events=lambda business: self.read_business(business).events()
+        )
 
     def stats(self) -> dict[str, Any]:
         """See `LocationReader.stats`: what each node has archived of each business."""
@@ -98,7 +108,9 @@ class ArchiveReader:
     def _changes(self, business: str, structure: str) -> pa.Table:
         places = self._places(business)
         warn_of_lost_tails(self._objects, places)
-        return archived_changes(self._objects, places)
+        where = (self._namespace, self._cluster, business)
+        values = StoredValues(business, lambda: source_of_archive(OS_DISK, self._objects, *where))
+        return values.table(archived_changes(self._objects, places))
 
     def _some_places(self) -> list[Place]:
         """The places, of which there is at least one. Raises `ConfigError` otherwise."""
@@ -121,9 +133,12 @@ class ArchivedBusiness(BusinessReader):
 
     def __init__(self, objects: Objects, where: tuple[str, str, str], nodes: Iterable[str]) -> None:
         """`where` is its namespace, its cluster and its name."""
+        self.name = where[2]
+        self.codecs = registry
         self._objects = objects
         self._where = where
         self._nodes: dict[str, int | None] = dict.fromkeys(nodes)
+        self._values = StoredValues(where[2], lambda: self.content_source)
         self._skew = timestamps_within(Settings().max_skew_seconds)
 
     @property
@@ -146,7 +161,7 @@ class ArchivedBusiness(BusinessReader):
             return None
         node = newest.column("node")[0].as_py()
         is_void = marks_of(self._objects, self._where).ended(node, entry.timestamp, self._skew)
-        return None if is_void else entry.public()
+        return None if is_void else self._values.public(entry)
 
     def entries(self, prefix: str | None = None) -> Iterator[DataEntry]:
         """See `BusinessReader.entries`. All objects are read, in bounded memory; with a prefix see `within`."""
@@ -175,7 +190,7 @@ class ArchivedBusiness(BusinessReader):
         wanted = selected_ranges(structure) if ranges is None else ranges
         for batch in self._rows(wanted, structure=None):
             rows = selected_rows(batch, structure)
-            yield from data_entries_of(rows.filter(pc.invert(expired_rows(rows, now_ms))))
+            yield from self._values.entries(data_entries_of(rows.filter(pc.invert(expired_rows(rows, now_ms)))))
 
     def count(self) -> int:
         """See `BusinessReader.count`."""
@@ -185,7 +200,17 @@ class ArchivedBusiness(BusinessReader):
         """See `BusinessReader.history`."""
         rows = self._versions(key_class, key)
         warn_of(lost_tails(self._objects, *self._where, self._nodes))
-        return each_once(list(entries_of(rows)))
+        return list(self._values.entries(each_once(list(entries_of(rows)))))
+
+    def events(self) -> ArchivedEvents:
+        """The events that were archived."""
+        return ArchivedEvents(self._objects, self._where, self._nodes)
+
+    def structures_of(self, kind: str) -> list[str]:
+        """The structures of a kind of which the archive has keys, sorted. Of the objects the row groups that may have them."""
+        rows = self._live_rows(structure_ranges(f"{kind}/*"), structure=None)
+        classes = {name for batch in rows for name in batch.column("key_class").unique().to_pylist()}
+        return sorted(name for name in map(structure_of, classes) if kind_of(name) == kind)
 
     def content_structures(self) -> list[str]:
         """See `BusinessReader.content_structures`. Of the objects those row groups are read that may have such keys."""
@@ -223,7 +248,7 @@ class ArchivedBusiness(BusinessReader):
             if wanted is not None:
                 identities = zip(live.column("key").to_pylist(), live.column("key_class").to_pylist(), strict=True)
                 live = live.filter(pa.array((wanted(*identity) for identity in identities), pa.bool_()))
-            yield from data_entries_of(live)
+            yield from self._values.entries(data_entries_of(live))
 
     def _live_rows(
         self, ranges: Sequence[KeyRange] | None = None, structure: str | None = OWN_MAP

@@ -15,6 +15,7 @@ from kvwal.store.reading.business_reader import BusinessReader
 from kvwal.structures.business import Memory
 from kvwal.structures.map.lazy_memory import LazyMemory
 from kvwal.structures.map.view import KeyBounds
+from kvwal.values.reader import StoredValues
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,7 +42,7 @@ class MomentReader:
         """See `LocationReader.read_business`. Its entries always have the timestamps of the logs."""
         if name not in self._read:
             business = self._store.read_business(name)
-            self._read[name] = _BusinessThen(business, self._timestamp, partial(self._on_empty, name))
+            self._read[name] = _BusinessThen(name, business, self._timestamp, partial(self._on_empty, name))
         return self._read[name]
 
     def source(self, statement: str = "") -> LocationSource:
@@ -59,8 +60,9 @@ class MomentReader:
 class _BusinessThen(MemoryReader):
     """A business at an earlier moment."""
 
-    def __init__(self, business: BusinessReader, timestamp: int, on_empty: Callable[[], None]) -> None:
-        super().__init__(LazyMemory(lambda: business.as_of(timestamp)))
+    def __init__(self, name: str, business: BusinessReader, timestamp: int, on_empty: Callable[[], None]) -> None:
+        values = StoredValues(name, lambda: business.content_source)
+        super().__init__(LazyMemory(lambda: business.as_of(timestamp)), values.public)
         self._business = business
         self._timestamp = timestamp
         self._on_empty = on_empty
@@ -86,7 +88,7 @@ class _BusinessThen(MemoryReader):
     @property
     def content_source(self) -> StoredSource:
         """See `BusinessReader.content_source`."""
-        return self._business.content_source
+        return self._business.content_source.of_past()
 
     def as_of(self, timestamp: int, structure: str = OWN_MAP) -> Memory:
         """See `BusinessReader.as_of`. Later entries do not count."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, Protocol
 
-from kvwal.entry import DataEntry
+from kvwal.entry import DataEntry, Entry
 from kvwal.sql.source import Source
 from kvwal.store.reading.business_reader import BusinessReader
 from kvwal.structures.business import Memory
@@ -48,22 +48,24 @@ class LocationReader(Protocol):
 class MemoryReader(BusinessReader):
     """Reads of a business from memory: the memory of a cluster or of this process."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, public: Callable[[Entry], DataEntry] = Entry.public) -> None:
+        """`public` gives an entry of the memory as callers see it."""
+        self._public = public
         self._memory = memory
 
     def find(self, key_class: str, key: bytes) -> DataEntry | None:
         """See `BusinessReader.find`."""
         entry = self._memory.lookup(key_class, key)
-        return None if entry is None else entry.public()
+        return None if entry is None else self._public(entry)
 
     def entries(self, prefix: str | None = None) -> Iterator[DataEntry]:
         """See `BusinessReader.entries`."""
         found = self._memory.all_ordered() if prefix is None else self._memory.ordered("str", prefix.encode())
-        return (entry.public() for entry in found)
+        return map(self._public, found)
 
     def within(self, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None) -> Iterator[DataEntry]:
         """See `BusinessReader.within`."""
-        return (entry.public() for entry in islice(self._memory.between(bounds, reverse=reverse), limit))
+        return map(self._public, islice(self._memory.between(bounds, reverse=reverse), limit))
 
     def count(self) -> int:
         """See `BusinessReader.count`."""

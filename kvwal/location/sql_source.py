@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
+from kvwal.errors import ConfigError
 from kvwal.history.reads.key_scan import KeySpan, Piece, Pieces, ReadPieces, Wanted
 from kvwal.location.key_filter import key_filter
 from kvwal.location.readers import LocationReader
 from kvwal.sql.source import Entries
 from kvwal.sql.text import key_label
 from kvwal.store.reading.business_reader import BusinessReader
+from kvwal.structures.provenance.query import EventSource
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,10 +29,13 @@ class LocationSource:
         changes: Callable[[str, str], pa.Table],
         *,
         has_changes: bool = True,
+        events: Callable[[str], EventSource] | None = None,
     ) -> None:
         """Entries whose keys `statement` does not ask for may be missing. `changes` reads the changes of a business and a
-        structure, and `has_changes` says whether it does so for the business's own map.
+        structure, and `has_changes` says whether it does so for the business's own map. `events` gives the events of provenance
+        of a business; None: there are none here.
         """
+        self._events = events
         self._store = store
         self._statement = statement
         self._changes = changes
@@ -62,6 +67,15 @@ class LocationSource:
     def changes(self, business: str, structure: str) -> pa.Table:
         """See `Source.changes`."""
         return self._changes(business, structure)
+
+    def events(self, business: str) -> EventSource:
+        """See `Source.events`."""
+        if self._events is None:
+            raise ConfigError(
+                f"{business}/provenance: a cluster, and a store at an earlier moment, has no table of events.",
+                hint="Read the folder of a store, or an archive, as they are now: its events have their times.",
+            )
+        return self._events(business)
 
 
 class _WantedThere:

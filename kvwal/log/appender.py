@@ -124,7 +124,7 @@ class Appender:
     def append(self, payloads: Sequence[bytes], entries: int, *, sync: bool, format: int = FORMAT) -> None:
         """Write a group: one block for each payload, all in one segment. With `sync`, return when they survive a power cut.
 
-        `format` is `format_for` the entries' classes. `StorageFull`: nothing was written, and the log can go on.
+        `format` is `format_of` the entries. `StorageFull`: nothing was written, and the log can go on.
         """
         with self._lock:
             self._check()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
 
 from kvwal.entry import Entry, is_live
@@ -129,15 +129,23 @@ class Completion(Protocol):
         ...
 
 
+class LargeValues(Protocol):
+    """Values of a submission that were written beside the log, before it was submitted."""
+
+    def over(self, error: BaseException | None) -> None:
+        """It is known what became of the submission: it was written, or failed with `error`. A second call does nothing."""
+        ...
+
+
 class Submission:
     """A transaction that waits for the writer: entries without timestamps, or a conditional write that the writer decides.
 
     `future` gets the timestamp of the transaction; for a conditional write it gets whether the condition held. If the writer sets
     `error`, only this submission is refused, and the rest of its group is written. `overflow` is the file with the entries of a
-    large transaction, if it was written already.
+    large transaction, if it was written already. `large` are the values of its entries that were written beside the log.
     """
 
-    __slots__ = ("answer", "decide", "entries", "error", "future", "overflow", "size", "sync")
+    __slots__ = ("answer", "decide", "entries", "error", "future", "large", "overflow", "size", "sync")
 
     def __init__(
         self,
@@ -154,6 +162,7 @@ class Submission:
         self.decide = decide
         self.sync = sync
         self.overflow: WrittenOverflow | None = None
+        self.large: LargeValues | None = None
         self.answer: int | bool = False
         self.error: BaseException | None = None
 
@@ -167,6 +176,8 @@ class Submission:
     def resolve(self) -> None:
         """Acknowledge the submission: give the caller its result."""
         future = self.future
+        if self.large is not None:
+            self.large.over(self.error)
         if not future.done():
             if self.error is None:
                 future.set_result(self.answer)
@@ -175,8 +186,14 @@ class Submission:
 
     def fail(self, error: BaseException) -> None:
         """Give the caller an error: the submission was not written, or its outcome is unknown."""
+        self.withdraw(self.error or error)
         if not self.future.done():
             self.future.set_exception(self.error or error)
+
+    def withdraw(self, error: BaseException | None) -> None:
+        """The submission was not written, or its outcome is unknown: nobody needs the values beside the log."""
+        if self.large is not None:
+            self.large.over(error or CancelledError())
 
 
 class ConditionalSubmission(Submission):

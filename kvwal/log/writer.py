@@ -241,14 +241,16 @@ class Writer:
         entries: list[Entry] = []
         payloads: list[bytes] = []
         large: list[LargeTransaction] = []
-        begin, size = 0, 0
+        begin, size, claims = 0, 0, False
         sync = self._flush == "sync"
         for submission in submissions:
             if not submission.begin():
                 if submission.overflow is not None:
                     self.appender.overflow.discard(submission.overflow)
+                submission.withdraw(None)
                 continue
             taken.append(submission)
+            claims = claims or submission.large is not None
             sync = sync or submission.sync
             try:
                 decided = self._decide(submission, view)
@@ -283,7 +285,7 @@ class Writer:
             payloads.append(encode_entries(entries[begin:]))
         if isinstance(self._flush, Interval) and self.appender.unsynced + sum(map(len, payloads)) >= self._flush.bytes:
             sync = True
-        return Group(taken, entries, payloads, large, self._format(view), sync, queued, began)
+        return Group(taken, entries, payloads, large, self._format(view, claims), sync, queued, began)
 
     def _derived(self, submission: Submission, decided: list[Entry], view: GroupView) -> list[Entry]:
         """A transaction with what the memory adds to it. Its file, if it was written ahead, lacks that: it is written anew."""
@@ -297,8 +299,10 @@ class Writer:
             submission.overflow = None
         return derived
 
-    def _format(self, view: GroupView | None) -> int:
+    def _format(self, view: GroupView | None, claims: bool) -> int:
         """The format that a group needs. Entries of queues and contents were decided, so a group of plain puts costs nothing."""
+        if claims:  # new ones; those of before are in a log of this format
+            return NEWEST
         return FORMAT if view is None or self.appender.header.format == NEWEST else format_for(view.classes())
 
     def _overflows(self, size: int, entries: list[Entry]) -> bool:

@@ -125,6 +125,13 @@ class Disk(Protocol):
         """Bytes in the file. `FileNotFoundError` if the file does not exist."""
         ...
 
+    def changed_ns(self, path: Path) -> int:
+        """When the bytes of the file were last changed, by the clock of its file system, in nanoseconds of Unix time.
+
+        Two changes within some milliseconds may have the same time. `FileNotFoundError` if the file does not exist.
+        """
+        ...
+
     def links(self, path: Path) -> int:
         """Number of names that the file has. A file with more than one is also a copy's, and must not be written in place."""
         ...
@@ -262,6 +269,10 @@ class OsDisk:
     def size(self, path: Path) -> int:
         """See `Disk.size`."""
         return path.stat().st_size
+
+    def changed_ns(self, path: Path) -> int:
+        """See `Disk.changed_ns`."""
+        return path.stat().st_mtime_ns
 
     def links(self, path: Path) -> int:
         """See `Disk.links`."""

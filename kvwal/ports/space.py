@@ -47,6 +47,12 @@ class DiskSpace:
         """Bytes that writes may still take."""
         return max(0, self._disk.space(self._folder).free - self.reserve)
 
+    @property
+    def taken_share(self) -> float:
+        """The share of the disk that is taken."""
+        capacity, free = self._disk.space(self._folder)
+        return 1 - free / capacity if capacity else 1.0
+
     def shortage(self, need: int) -> str | None:
         """What to say of the disk if `need` bytes would take from the reserve; None if there is room."""
         usable = self.usable

@@ -10,6 +10,7 @@ from kvwal.errors import ArchiveDamaged, ArchiveError
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import Progress
 from kvwal.ports.disk import Disk
+from kvwal.scrub.event_files import event_faults
 from kvwal.scrub.inspect import Inspection, examine, snapshot_of
 from kvwal.scrub.progress import NotesInMemory
 from kvwal_archive.layout import Place
@@ -61,7 +62,16 @@ def verify_log(
         differences, silent = _compared(objects, place, files)
         if not differences or disk.names(folder) == names:
             break
-    return Verified([*files, *differences], silent)
+    faults = [
+        _between(
+            fault.file.first,
+            fault.file.last,
+            "set aside" if fault.is_aside else "damaged",
+            f"{fault.name}: {fault.text}",
+        )
+        for fault in event_faults(disk, folder, whole=True)
+    ]
+    return Verified([*files, *differences, *faults], silent)
 
 
 def _compared(

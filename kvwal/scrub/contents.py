@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from kvwal.content.claim import Claim, is_content
+from kvwal.content.claim import Claim, is_content, may_stand_beside
+from kvwal.content.containers.record import claim_folders
 from kvwal.content.digest import checksum_of
-from kvwal.content.folder import claim_path
-from kvwal.content.named import CONTENT_RANGE, NamedClaim, by_file, claims_of
+from kvwal.content.folder import found_path
+from kvwal.content.named import NamedClaim, by_file, claims_of, claims_range, newest_format
 from kvwal.counted import counted
 from kvwal.history.reads.range_reader import live_entries
 from kvwal.log.files.names import CONTENT_FOLDER, log_folder
@@ -34,16 +35,20 @@ def check_contents(
     Without an archive, `objects`, a file that is not beside the log is missing. Raises `CorruptLog`, `ArchiveError`.
     """
     unreadable: list[str] = []
-    entries = live_entries(disk, root, [place], *CONTENT_RANGE, now_ms, is_content)
+    folder = log_folder(root, place)
+    low, high = claims_range(newest_format(disk, folder))
+    entries = live_entries(
+        disk, root, [place], low, high, now_ms, lambda name: is_content(name) or may_stand_beside(name)
+    )
     named = by_file(claims_of(entries, lambda name, error: unreadable.append(error.what)))
     for sentence in unreadable:
         yield _inspected(CONTENT_FOLDER, 0, 0, sentence)
-    folder = log_folder(root, place)
+    folders = list(claim_folders(disk, folder))
     archived: dict[str, int] | None = None
     check = _bytes_problem if whole else _size_problem
     for file, claims in sorted(named.items()):
-        path = claim_path(folder, file)
-        name = str(path.relative_to(folder))
+        path = found_path(disk, folders, file)
+        name = str(path.relative_to(folder) if path.is_relative_to(folder) else path)
         if disk.exists(path):
             yield _inspected(name, len(claims), disk.size(path), _first_problem(disk, path, claims, check))
             continue

@@ -18,6 +18,7 @@ from kvwal.log.overflow.read import open_segment
 from kvwal.log.reader import entry_decoder
 from kvwal.ports.disk import Disk
 from kvwal.scrub.compare_archive import BEHIND, forks, gaps, missing, seals_of, why_foreign
+from kvwal.scrub.event_files import EventFault
 from kvwal.scrub.inspect import Inspection, snapshot_of
 from kvwal.scrub.next_steps import NextSteps
 from kvwal.scrub.units import age, size
@@ -51,7 +52,7 @@ class Seen(NamedTuple):
 
     `files` are those that `examine` returned, `names` the names in the log's folder before that. `holder` is the process that
     holds the log's lock, "" if none does. `failures` are the maintenance jobs that fail, by name, as the log's folder notes them.
-    `steps` makes the lines that a person is to type.
+    `steps` makes the lines that a person is to type. `events` are the files of events that are not sound.
     """
 
     place: Place
@@ -61,6 +62,7 @@ class Seen(NamedTuple):
     now_ms: int
     failures: Mapping[str, JobFailure]
     steps: NextSteps
+    events: Sequence[EventFault] = ()
 
     def typed(self, command: str, *more: str) -> str:
         """The line that runs a command on this log."""
@@ -100,6 +102,7 @@ def check_log(seen: Seen) -> Iterator[Finding]:
     yield from _check_end(seen)
     yield from _check_snapshot(seen)
     yield from _check_names(seen)
+    yield from _check_event_files(seen)
     yield from _check_maintenance(seen)
     ahead = (newest >> TIMESTAMP_SHIFT) / 1000 - seen.now_ms / 1000
     if ahead > Settings().max_skew_seconds:
@@ -145,6 +148,19 @@ def _check_names(seen: Seen) -> Iterator[Finding]:
             yield Finding(NOTE, seen.about, f"{name} was not finished.", "Nothing: the next open removes it.")
         elif kind is FileKind.OTHER and name not in (OVERFLOW, CONTENT_FOLDER, EVENT_FILES):
             yield Finding(NOTE, seen.about, f"{name} is no file of kvwal; nothing reads it.", "Move it elsewhere.")
+
+
+def _check_event_files(seen: Seen) -> Iterator[Finding]:
+    """Findings about files of events: nothing but a search of provenance reads them."""
+    for fault in seen.events:
+        if fault.is_aside:
+            todo = (
+                "A newer kvwal may read it: keep it. `kvwal log repair` puts its entries into the new log, as they are."
+            )
+            yield Finding(NOTE, seen.about, f"{fault.name}: {fault.text}", todo)
+        else:
+            todo = "Put it back from a backup, or move it away: then its events are lost, and the others are found."
+            yield Finding(PROBLEM, seen.about, f"{fault.name}: {fault.text}", todo)
 
 
 def _check_maintenance(seen: Seen) -> Iterator[Finding]:

@@ -22,11 +22,12 @@ from kvwal.entry import Decode, Entry, encode_entries, make_entry
 from kvwal.errors import ArchiveDamaged, ConfigError
 from kvwal.history.restore.restore import RestorePorts, give_name, new_header, write_base
 from kvwal.log.appender import Appender
-from kvwal.log.files.format import Header, format_for
+from kvwal.log.files.format import Header, format_of
 from kvwal.log.files.names import log_folder
 from kvwal.log.files.snapshot import in_blocks, size_of
 from kvwal.log.reader import Progress
 from kvwal.scrub.compare_archive import Range, common, missing, seals_of, why_foreign
+from kvwal.scrub.event_files import SavedEvents, salvage_events
 from kvwal.scrub.inspect import examine
 from kvwal.scrub.salvage import Lost, Saved, salvage
 from kvwal_archive.layout import Place
@@ -63,11 +64,16 @@ class DamagedLog(NamedTuple):
     saved: Saved
     archived: ArchivedPart
     common: int = 0
+    events: SavedEvents = SavedEvents([], [])
 
     @property
     def lost(self) -> list[str]:
         """The lost entries and damaged objects, in sentences."""
-        return [*self.archived.damaged, *(sentence for loss in self.saved.lost for sentence in self._describe(loss))]
+        return [
+            *self.archived.damaged,
+            *self.events.lost,
+            *(sentence for loss in self.saved.lost for sentence in self._describe(loss)),
+        ]
 
     def _describe(self, loss: Lost) -> Iterator[str]:
         """Sentences on the sequences of a loss that neither the archive nor another file has."""
@@ -97,8 +103,9 @@ def look(ports: RestorePorts, root: Path, place: Place, objects: Objects | None,
     archived = _archived_part(objects, place, saved.log_id) if objects else ArchivedPart([], [], "there is none")
     seals = seals_of(archived.infos, saved.log_id)
     return DamagedLog(
-        place, folder, saved, archived, common(seals, examine(ports.disk, root, place, glance_above=0)) if seals else 0
-    )
+        place, folder, saved, archived, common(seals, examine(ports.disk, root, place, glance_above=0)) if seals else 0,
+        salvage_events(ports.disk, folder, decode),
+    )  # fmt: skip
 
 
 def _archived_part(objects: Objects, place: Place, log_id: str) -> ArchivedPart:
@@ -192,7 +199,7 @@ def _continue_archived(
     if archived.last:
         rows = restore_batches(objects, place.namespace, place.cluster, place.business, nodes={place.node: None})
         count = write_base(ports, objects, folder, place, rows, header)
-    newer = [entry for entry in log.saved.snapshot if entry.timestamp > archived.max_timestamp]
+    newer = [entry for entry in (*log.saved.snapshot, *log.events.entries) if entry.timestamp > archived.max_timestamp]
     newer += [
         entry
         for number, entry in log.saved.entries
@@ -218,7 +225,7 @@ def _forked_entries(log: DamagedLog, objects: Objects, archived: Coverage) -> It
 
 def _write_separate(ports: RestorePorts, folder: Path, log: DamagedLog, objects: Objects | None) -> int:
     """Write a log of its own with all entries of the archive and the files. Returns the number of its entries."""
-    entries = [*(_archived_entries(objects, log.archived) if objects else ()), *log.saved.snapshot]
+    entries = [*(_archived_entries(objects, log.archived) if objects else ()), *log.saved.snapshot, *log.events.entries]
     entries += [entry for _, entry in log.saved.entries]
     header = msgspec.structs.replace(new_header(ports.clock, log.place), epoch=log.saved.epoch)
     return _append(ports, folder, header, in_order(entries))
@@ -229,7 +236,7 @@ def _append(ports: RestorePorts, folder: Path, header: Header, entries: list[Ent
     header = msgspec.structs.replace(header, merged=True)
     appender = Appender(ports.disk, ports.clock, folder, header, Settings(), [])
     for block in in_blocks(entries, size_of):
-        format = format_for({entry.key_class for entry in block})
+        format = format_of(block)
         appender.append([encode_entries(block)], len(block), sync=False, format=format)
     appender.close(seal=True)
     return len(entries)

@@ -26,6 +26,8 @@ from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
 from kvwal.structures.destroyed import Marks
 from kvwal_archive import view
+from kvwal_archive.contents.files import ArchivedContents
+from kvwal_archive.contents.values import archived_values, with_values
 from kvwal_archive.objects import Objects, open_objects, without_credentials
 from kvwal_archive.restore import businesses, check_began
 from kvwal_archive.spark.restore import restore as restore_ranges
@@ -48,11 +50,13 @@ class ClusterTarget(NamedTuple):
     now_ms: int
     marks: Marks
     intents: list[Entry]
+    archive: str
 
     def put(self, rows: Iterator[pa.RecordBatch]) -> int:
         """Put the live entries of these rows whose keys are absent, and return their number. It runs on a worker."""
         touched = Unfinished(self.intents).identities()
-        entries = chain.from_iterable(entries_of(self._live(batch)) for batch in rows)
+        whole = chain.from_iterable(self._with_values(self._live(batch)) for batch in rows)
+        entries = chain.from_iterable(map(entries_of, whole))
         return self.put_entries(entry for entry in entries if (entry.key_class, entry.key) not in touched)
 
     def put_entries(self, entries: Iterator[Entry]) -> int:
@@ -69,8 +73,14 @@ class ClusterTarget(NamedTuple):
         for key_class, key in unfinished.identities():
             newest = view.history(objects, *where, key_class=key_class, key=key, at=at).slice(0, 1)
             for batch in newest.to_batches():
-                kept += entries_of(self._live(unfinished.without(batch)))
+                for whole in self._with_values(self._live(unfinished.without(batch))):
+                    kept += entries_of(whole)
         return self.put_entries(iter([*kept, *unfinished.puts(self.now_ms)]))
+
+    def _with_values(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        objects = open_objects(self.archive)
+        contents = ArchivedContents(objects, self.namespace, self.cluster, self.business)
+        return with_values(archived_values(contents), batch)
 
     def _live(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of the map that are neither deleted, nor expired, nor void because the map was destroyed."""
@@ -147,7 +157,7 @@ def _into_cluster(
             progress(index, len(names), name)
         marks = marks_of(objects, (*where, name), at=at)
         intents = [] if at is not None else list(_intents(objects, (*where, name), marks))
-        into = ClusterTarget(location.addresses, *where, name, SYSTEM.wall_ms(), marks, intents)
+        into = ClusterTarget(location.addresses, *where, name, SYSTEM.wall_ms(), marks, intents, archive)
         counts = restore_ranges(
             spark, archive, into.put, int, namespace=where[0], cluster=where[1], business=name, at=at
         )

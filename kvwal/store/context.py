@@ -57,6 +57,8 @@ class StoreContext(NamedTuple):
     logger: Logger
     memory: Callable[[StoreContext, Place, Now], BusinessMemory] = embedded_memory
     """Makes the memory of a business. In a node the entries live in Hazelcast, and this memory passes them on."""
+    large_values_beside: bool = True
+    """Whether large values stand beside the log. In a node they do not: its memory has all values."""
     hybrid: Callable[[], HybridClock] = HybridClock
     """Makes the hybrid clock of a log."""
     archive_interval_factor: Callable[[], int] = one_interval

@@ -59,10 +59,11 @@ class Engine:
         flush_of: Callable[[str], Flush] | None = None,
         archive_interval_factor: Callable[[], int] = one_interval,
         may_remove: Callable[[], Awaitable[bool]] = always,
+        large_values_beside: bool = True,
     ) -> None:
         """`own_loop`: only kvwal runs on this event loop.
 
-        `memory`, `hybrid` and `archive_interval_factor` are those of `StoreContext`.
+        `memory`, `hybrid`, `archive_interval_factor` and `large_values_beside` are those of `StoreContext`.
         `flush_of` gives the flush policy of a business that is opened without one; its default is the store's policy.
         `may_remove` is that of `LogRemoval`.
         """
@@ -83,6 +84,7 @@ class Engine:
             progress=options.progress,
             logger=self._logger,
             memory=memory,
+            large_values_beside=large_values_beside,
             hybrid=hybrid,
             archive_interval_factor=archive_interval_factor,
         )

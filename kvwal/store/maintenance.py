@@ -51,8 +51,8 @@ class Maintenance:
     """Maintenance of one open log, on the store's event loop.
 
     `progress` is that of the log's archive. `failing` are the jobs that failed at their last try: archive, checkpoint, compact,
-    relieve, rotate, sweep or tick. `retires`: the log may be removed once it holds nothing (see `Retirement`). `held` counts the
-    callers that still use the log.
+    relieve, rotate, clean, sweep or tick. `retires`: the log may be removed once it holds nothing (see `Retirement`). `held`
+    counts the callers that still use the log.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Maintenance:
         now = context.ports.clock.elapsed()
         self._checkpointed = now
         self._expiry = ExpirySweep(log, memory)
-        self._care = ContentCare(contents, log, memory, context)
+        self._care = ContentCare(contents, log, memory, context, self._target)
         self._schedule = Schedule(
             log, context.settings, self.progress if is_archived else None, context.archive_interval_factor, now
         )
@@ -84,6 +84,7 @@ class Maintenance:
             MaintenanceJob.ARCHIVE: self._archive_next,
             MaintenanceJob.CHECKPOINT: self._checkpoint_next,
             MaintenanceJob.COMPACT: self._compact,
+            MaintenanceJob.CLEAN: self._clean_again,
         }
 
     @property
@@ -185,7 +186,8 @@ class Maintenance:
             self.progress.note(self.log.appender.next_sequence - 1, self._context.ports.clock.elapsed())
         await self.failing.contain("sweep", self._expiry.run)
         now = self._context.ports.clock.elapsed()
-        self._schedule.note(now, may_retire=self.retires and self.memory.holds_nothing())
+        may_retire = self.retires and self.memory.holds_nothing()
+        self._schedule.note(now, may_retire=may_retire, may_clean=self._care.keeps_too_long)
         works = not self.failing.failures.keys() & _KEEPS_UP and self.log.writer.failed is None
         self._slowdown.note(self._schedule.behind(), works=works)
         if self._running is None and (job := self._schedule.next_job(now)) is not None:
@@ -202,6 +204,7 @@ class Maintenance:
         if self._context.archive_url is not None:
             await self.failing.contain("archive", self._archive_sealed)
         await self._checkpoint_sealed()
+        await self.failing.contain("clean", self._clean_again)
 
     async def _archive_all(self) -> None:
         await self.log.rotate()
@@ -255,6 +258,12 @@ class Maintenance:
             self._check_open()
             await self.failing.contain("clean", listed)
         return found[0] if found else None
+
+    async def _clean_again(self) -> None:
+        """Clean without a checkpoint: files that were kept may go now."""
+        async with self._turn:
+            self._check_open()
+            await self._clean_dropped()
 
     async def _clean_dropped(self) -> None:
         """Clean again, because the segments are dropped that named files which nothing else names."""
@@ -335,6 +344,7 @@ class Maintenance:
             job = Compact(
                 target, str(self.log.folder), int(settings.history_seconds * 1000),
                 int(settings.gc_grace_seconds * 1000), settings.reserve_bytes,
+                self.memory.provenance,
             )  # fmt: skip
             done = await self._context.archiver.do(job, Compacted)
             self.progress.requests += done.requests

@@ -7,9 +7,10 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kvwal.codecs import registry
+from kvwal.codecs import Codecs, registry
 from kvwal.config import Flush
 from kvwal.content.files import ContentFiles
 from kvwal.content.source import ContentSource
@@ -22,12 +23,13 @@ from kvwal.history.reads.tail_reader import Identity
 from kvwal.history.reads.timeline import Timeline
 from kvwal.hlc import HybridClock
 from kvwal.key_class import OWN_MAP
+from kvwal.log.files.format import WITH_LARGE_VALUES
 from kvwal.log.log import Log, open_log
 from kvwal.log.submission import Submission
 from kvwal.ports.boundary import call_later, call_on, logged
 from kvwal.ports.clock import Clock
 from kvwal.ports.processes import take_before_fork, tell_if_forked
-from kvwal.store.contents.open_contents import OpenContents, archive_of
+from kvwal.store.contents.open_contents import OpenContents, archive_of, containers_of
 from kvwal.store.context import StoreContext
 from kvwal.store.maintenance import Maintenance
 from kvwal.structures.map.state import MapState
@@ -35,6 +37,8 @@ from kvwal.structures.memory import BusinessMemory
 from kvwal.structures.queue.figures import stats_of
 from kvwal.structures.queue.positions import queue_named
 from kvwal.structures.watch import Start
+from kvwal.values.moved import FileValue, ValueMover
+from kvwal.values.reader import StoredCodecs, StoredValues
 from kvwal_archive.layout import Place
 from kvwal_archive.objects import Objects
 
@@ -59,8 +63,10 @@ class OpenBusiness:
         self.place = place
         self.name = place.business
         self.flush = flush
-        self.codecs = registry
+        self._values = StoredValues(place.business, lambda: contents.source)
+        self.codecs: Codecs = StoredCodecs(registry, self._values, contents.files.hold)
         self.value_bytes = context.settings.value_bytes
+        self.inline_bytes = context.settings.inline_bytes if context.large_values_beside else sys.maxsize
         self.transaction_bytes = sys.maxsize
         self.hybrid = hybrid
         self.memory = memory
@@ -71,6 +77,7 @@ class OpenBusiness:
         self._context = context
         self._loop = asyncio.get_running_loop()
         self._closed = False
+        self._mover = ValueMover(contents.files, self.inline_bytes, place.business, memory.holds_claims)
         self._events = LogEvents(context.ports.disk, context.root, lambda: [place])
 
     def now_ms(self) -> int:
@@ -133,42 +140,55 @@ class OpenBusiness:
         """See `structures.business.Business.submit`."""
         if self._closed:
             raise self._closed_error()
-        if not self._goes_ahead(submission):
-            self.log.ring.put(submission, waits=waits)
-            return
-        self.log.write_ahead(submission)
+        if submission.size > self.inline_bytes:
+            self._mover.move(submission)
         try:
+            if self._goes_ahead(submission):
+                self.log.write_ahead(submission)
             self.log.ring.put(submission, waits=waits)
-        except KvwalError:
+        except KvwalError as error:
             self.log.discard_ahead(submission)
+            submission.withdraw(error)
             raise
+
+    def value_of_file(self, path: Path) -> FileValue:
+        """See `structures.business.Business.value_of_file`."""
+        if self._closed:
+            raise self._closed_error()
+        return self._mover.of_file(path)
 
     def offer(self, submission: Submission) -> bool:
         """See `structures.business.Business.offer`."""
         if self._closed:
             raise self._closed_error()
-        return not self._goes_ahead(submission) and self.log.ring.offer(submission)
+        if self._mover.wants(submission) or self._goes_ahead(submission):
+            return False
+        return self.log.ring.offer(submission)
 
     async def submit_soon(self, submission: Submission) -> None:
         """See `structures.business.Business.submit_soon`."""
         if self._closed:
             raise self._closed_error()
-        if not self._goes_ahead(submission):
-            await self.log.ring.put_soon(submission)
-            return
         wanted = [submission]  # empty once the caller is gone
 
         def write() -> None:
-            self.log.write_ahead(submission)
-            if not wanted:
-                self.log.discard_ahead(submission)
+            self._mover.move(submission)
+            try:
+                if self._goes_ahead(submission):
+                    self.log.write_ahead(submission)
+            finally:
+                if not wanted:
+                    self.log.discard_ahead(submission)
+                    submission.withdraw(None)
 
         try:
-            await self._context.ports.workers.run(write)
+            if self._mover.wants(submission) or self._goes_ahead(submission):
+                await self._context.ports.workers.run(write)
             await self.log.ring.put_soon(submission)
         except (KvwalError, asyncio.CancelledError):
             wanted.clear()
             self.log.discard_ahead(submission)
+            submission.withdraw(None)
             raise
 
     def _goes_ahead(self, submission: Submission) -> bool:
@@ -178,7 +198,8 @@ class OpenBusiness:
     def history(self, key_class: str, key: bytes) -> list[DataEntry]:
         """See `structures.business.Business.history`."""
         timeline = self._timeline()
-        entries = timeline.history(key_class, key)
+        with self.contents.files.hold():
+            entries = list(self._values.entries(timeline.history(key_class, key)))
         warn_of(timeline.lost_tails())
         return entries
 
@@ -265,7 +286,10 @@ class OpenBusiness:
         """
         self._closed = True
         await self.maintenance.finish(archive=False)
-        return await self.log.retire(leaves_end=self._context.archive_url is not None)
+        is_gone = await self.log.retire(leaves_end=self._context.archive_url is not None)
+        if is_gone:
+            await self._context.ports.workers.run(self.contents.files.remove_containers)
+        return is_gone
 
     async def close(self, *, archive: bool, until: float | None = None) -> None:
         """Write all entries that wait, and end the log. With `archive`, its tail is archived first.
@@ -277,8 +301,10 @@ class OpenBusiness:
             await self.maintenance.finish(archive=archive, until=until)
         finally:
             await self.maintenance.failing.settled()
-            self.contents.files.close()
-            await self.log.close()
+            try:  # it may wait for a group of contents, and the loop is not to
+                await self._context.ports.workers.run(self.contents.files.close)
+            finally:
+                await self.log.close()
 
     def forked(self) -> None:
         """Close the business in a child process, without a write: the log and its lock belong to the parent."""
@@ -294,6 +320,7 @@ class OpenBusiness:
 
 async def open_business(place: Place, flush: Flush, context: StoreContext) -> OpenBusiness:
     """Lock, recover and open the log of a business. Errors are those of `open_log`."""
+    containers = containers_of(place, context)
     hybrid = context.hybrid()
     memory = context.memory(context, place, partial(_now_ms, hybrid, context.ports.clock))
     log = await open_log(
@@ -302,7 +329,9 @@ async def open_business(place: Place, flush: Flush, context: StoreContext) -> Op
         memory=memory, hybrid=hybrid,
         accept_clock=context.accept_clock, progress=context.progress,
     )  # fmt: skip
-    contents = OpenContents(place, log, context)
+    contents = OpenContents(place, log, context, containers)
+    if log.appender.header.format >= WITH_LARGE_VALUES:
+        memory.holds_claims()
     maintenance = Maintenance(place, log, memory, contents, context)
     await maintenance.failing.take_note()
     business = OpenBusiness(place, flush, context, hybrid, memory, log, contents, maintenance)

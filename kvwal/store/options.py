@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -105,8 +106,14 @@ class Options:
 
     def reach(self, read: Callable[[], T]) -> T:
         """The result of `read`. Raises `ConfigError` if this process may not read under the root."""
-        try:
+        with self.reaching():
             return read()
+
+    @contextmanager
+    def reaching(self) -> Iterator[None]:
+        """Reads under the root: `ConfigError` if this process may not read there."""
+        try:
+            yield
         except PermissionError as error:
             raise ConfigError(
                 f"{self.root}: not allowed to look here ({error.strerror}: {error.filename}).",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
-from kvwal.codecs import registry
+from kvwal.codecs import Codecs, registry
 from kvwal.config import TRANSACTION_BYTES
 from kvwal.content.files import ContentFiles
 from kvwal.entry import DataEntry, Entry
@@ -27,7 +29,7 @@ from kvwal.sql.source import FileSource
 from kvwal.store.absent import no_such_log
 from kvwal.store.contents.sources import StoredSource, source_of_logs
 from kvwal.store.options import Options
-from kvwal.store.reading.business_reader import BusinessReader, in_direction
+from kvwal.store.reading.business_reader import BusinessReader, WantedIdentity, in_direction
 from kvwal.structures.guards import guards_alone
 from kvwal.structures.map.lazy_memory import LazyMemory
 from kvwal.structures.map.state import MapState, after_prefix, to_state
@@ -47,6 +49,8 @@ from kvwal.structures.queue.positions import (
     range_of_queue,
 )
 from kvwal.structures.watch import Start, of_structure
+from kvwal.values.moved import FileValue
+from kvwal.values.reader import StoredCodecs, StoredValues
 from kvwal_archive.layout import LostTail, Place
 from kvwal_archive.objects import Objects, open_objects
 from kvwal_archive.parquet.key_ranges import KeyRange
@@ -60,9 +64,11 @@ class ReadOnlyBusiness(BusinessReader):
     def __init__(self, name: str, options: Options) -> None:
         """Raises `ConfigError`, which lists the known names, if there is no such business."""
         self.name = name
-        self.codecs = registry
         self.value_bytes = self.transaction_bytes = TRANSACTION_BYTES
+        self.inline_bytes = sys.maxsize
         self._options = options
+        self._values = StoredValues(name, lambda: self.content_source)
+        self.codecs: Codecs = StoredCodecs(registry, self._values)
         self.state = LazyMemory(self._load)
         """The memory, loaded from the files at its first use. `find`, `history`, `as_of` and `feed` do not use it."""
         self._find()
@@ -81,7 +87,7 @@ class ReadOnlyBusiness(BusinessReader):
 
     def structures_of(self, kind: str) -> list[str]:
         """See `structures.business.LocalBusiness.structures_of`. All entries of the kind are read, and none is kept."""
-        found = self.between((kind + "/", b""), (kind + ";", b""), lambda name: kind_of(structure_of(name)) == kind)
+        found = self._between((kind + "/", b""), (kind + ";", b""), lambda name: kind_of(structure_of(name)) == kind)
         return sorted({structure_of(entry.key_class) for entry in found})
 
     def content_structures(self) -> list[str]:
@@ -119,14 +125,23 @@ class ReadOnlyBusiness(BusinessReader):
         """See `BusinessReader.find`. No other entry is loaded."""
         disk, root = self._options.disk, self._options.root
         entry = self._read(lambda places: latest_of(disk, root, places, (key_class, key), self.now_ms()))
-        return None if entry is None else entry.public()
+        return None if entry is None else self._values.public(entry)
 
     def entries(self, prefix: str | None = None) -> Iterator[DataEntry]:
         """See `BusinessReader.entries`. Memory stays bounded, with temporary files; with a prefix see `between`."""
         if prefix is not None:
             return self.within(KeyBounds("str", prefix.encode(), after_prefix(prefix.encode())))
         found = live_in_order(self._options.disk, self._options.root, self._find, self.now_ms())
-        return (entry.public() for entry in found)
+        return map(self._values.public, found)
+
+    def select(self, wanted: WantedIdentity) -> Iterator[DataEntry]:
+        """See `BusinessReader.select`."""
+        found = live_in_order(self._options.disk, self._options.root, self._find, self.now_ms())
+        return (self._values.public(entry) for entry in found if wanted(entry.key, entry.key_class))
+
+    def count(self) -> int:
+        """See `BusinessReader.count`."""
+        return sum(1 for _ in live_in_order(self._options.disk, self._options.root, self._find, self.now_ms()))
 
     def within(self, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None) -> Iterator[DataEntry]:
         """See `BusinessReader.within`, and `between`."""
@@ -190,6 +205,9 @@ class ReadOnlyBusiness(BusinessReader):
         They are of one moment: see `kvwal.history.reads.range_reader.live_entries`. The range of a single log is read while it is
         iterated. That of several logs is in memory, because one of them may be merged into another one meanwhile.
         """
+        return map(self._values.public, self._between(low, high, shows))
+
+    def _between(self, low: Identity, high: Identity, shows: Callable[[str], bool]) -> Iterator[Entry]:
         options = self._options
         disk, root, now_ms = options.disk, options.root, self.now_ms()
         if len(places := self._find()) == 1:
@@ -197,8 +215,8 @@ class ReadOnlyBusiness(BusinessReader):
         else:
             found = self._read(lambda places: list(live_entries(disk, root, places, low, high, now_ms, shows)))
             entries = iter(found)
-        while (entry := options.reach(lambda: next(entries, None))) is not None:
-            yield entry.public()
+        with options.reaching():
+            yield from entries
 
     @property
     def nodes(self) -> list[str]:
@@ -210,6 +228,10 @@ class ReadOnlyBusiness(BusinessReader):
         return self._options.clock.wall_ms()
 
     def submit(self, submission: Submission, *, waits: bool = False) -> None:
+        """Raise `ConfigError`: nothing is written here."""
+        raise _refusal()
+
+    def value_of_file(self, path: Path) -> FileValue:
         """Raise `ConfigError`: nothing is written here."""
         raise _refusal()
 
@@ -225,7 +247,7 @@ class ReadOnlyBusiness(BusinessReader):
         """See `structures.business.Business.history`."""
         entries, tails = self._read(lambda places: _history(self._timeline(places), key_class, key))
         warn_of(tails)
-        return entries
+        return list(self._values.entries(entries))
 
     def as_of(self, timestamp: int, structure: str = OWN_MAP) -> MapState:
         """See `structures.business.Business.as_of`."""
@@ -278,7 +300,14 @@ def source_of_files(options: Options, node: str | None) -> FileSource:
         places = options.places(closed=closed)
         return sorted({place.business for place in places if node in (None, place.node)} | closed)
 
-    return FileSource(options.disk, options.root, names, find, lambda: _open_archive(options), options.clock.wall_ms())
+    def values(business: str) -> StoredValues:
+        return StoredValues(
+            business, lambda: source_of_logs(options, business, lambda: find(business), lambda: _open_archive(options))
+        )
+
+    return FileSource(
+        options.disk, options.root, names, find, lambda: _open_archive(options), options.clock.wall_ms(), values
+    )
 
 
 def _refusal() -> ConfigError:

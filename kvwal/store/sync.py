@@ -24,7 +24,7 @@ from kvwal.sql.source import MemorySource, Source
 from kvwal.store.engine import Engine
 from kvwal.store.options import Default, Options
 from kvwal.store.read_only import ReadOnlyBusiness, source_of_files
-from kvwal.store.reading.figures import read_only_stats, sizes_of_files
+from kvwal.store.reading.figures import FileStates, read_only_stats, sizes_of_files, states_of_files
 from kvwal.structures.content.content import Contents
 from kvwal.structures.facade import Structures
 from kvwal.structures.handle import Handle
@@ -287,6 +287,10 @@ class ReadOnlyStore(Store):
     def sizes(self) -> dict[str, int | None]:
         """The bytes of the files of each business, over the nodes that are read; None if this user may not read its folder."""
         return sizes_of_files(self._options)
+
+    def file_states(self) -> FileStates:
+        """The states of the files that are read: equal if nothing was written between."""
+        return states_of_files(self._options)
 
     def source(self, statement: str = "") -> Source:
         """See `Store.source`. The files are read when a statement needs them."""

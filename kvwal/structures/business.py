@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Protocol
 
 from kvwal.codecs import Codecs
@@ -14,6 +15,7 @@ from kvwal.log.submission import Submission
 from kvwal.structures.map.view import KeyBounds
 from kvwal.structures.provenance.query import EventSource
 from kvwal.structures.watch import Feed, Start
+from kvwal.values.moved import FileValue
 
 
 class Memory(Protocol):
@@ -57,6 +59,8 @@ class Business(Protocol):
     """The most bytes of a key and its value."""
     transaction_bytes: int
     """The most bytes of a transaction."""
+    inline_bytes: int
+    """A value of a map or a queue with more bytes stands beside the log."""
 
     @property
     def state(self) -> Memory:
@@ -79,6 +83,10 @@ class Business(Protocol):
 
     async def submit_soon(self, submission: Submission) -> None:
         """Submit a transaction from a task. Waits while the ring is full."""
+        ...
+
+    def value_of_file(self, path: Path) -> FileValue:
+        """The bytes of a file as a value. `ConfigError` if it cannot be read, and where nothing stands beside the log. Blocks."""
         ...
 
     def history(self, key_class: str, key: bytes) -> list[DataEntry]:

@@ -7,12 +7,12 @@ latest of each identity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from operator import attrgetter
 from typing import Protocol, TypeAlias
 
-from kvwal.entry import AWAY, Entry
+from kvwal.entry import AWAY, Entry, is_claimed
 from kvwal.key_class import (
     CONTENT,
     DROPPED,
@@ -88,6 +88,8 @@ class BusinessMemory:
         self._structures = structures
         self._states: dict[str, StructureState] = {OWN_MAP: self.map}
         self._own: set[str] = set()
+        self.claim_changes: int | None = None
+        """How many entries were applied that may end a claim of a value, or begin one. None if no value of the log is a claim."""
 
     def state(self, structure: str) -> StructureState:
         """The state of a structure. It is empty if the business has no entry of it."""
@@ -116,6 +118,13 @@ class BusinessMemory:
         """The states of the contents by structure, also of those that hold nothing."""
         return {name: state for name, state in list(self._states.items()) if isinstance(state, ContentState)}
 
+    def latest_kept(self) -> Iterator[Entry]:
+        """The entries of the maps and contents, one table after the other, in no order. Each table is that of one moment."""
+        for state in list(self._states.values()):
+            if isinstance(state, MapState):
+                for table in list(state.tables.values()):
+                    yield from list(table.values())
+
     def lookup(self, key_class: str, key: bytes) -> Entry | None:
         """The latest entry of an identity of any structure, None if it is absent or has expired."""
         return self.state(structure_of(key_class)).lookup(key_class, key)
@@ -125,6 +134,8 @@ class BusinessMemory:
         with self._lock:
             if self.derive is not None:
                 entries = [entry for entry in entries if entry.key_class != EVENTS]
+            if self.claim_changes is not None:
+                self.claim_changes += sum(map(self._changes_claim, entries))
             own = self._own
             for entry in entries:
                 if entry.key_class not in own:
@@ -139,6 +150,18 @@ class BusinessMemory:
                     self.derive = self._deriver if state.options.on else None
                 elif is_of_map(key_class):
                     own.add(key_class)
+
+    def holds_claims(self) -> None:
+        """A value of a map or a queue is a claim, or is going to be one: count the changes from here on."""
+        if self.claim_changes is None:
+            self.claim_changes = 0
+
+    def _changes_claim(self, entry: Entry) -> bool:
+        """Whether an entry that is to be applied may end a claim: the file of the value that it replaces may be collected."""
+        if entry.deleted or is_claimed(entry.value_class):
+            return True
+        old = self.state(structure_of(entry.key_class)).lookup(entry.key_class, entry.key)
+        return old is not None and is_claimed(old.value_class)
 
     def clear(self) -> None:
         """Drop all entries: recovery begins again from an older snapshot."""

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self, TypeVar
 
+from kvwal.content.claim import MOST_CLAIM, may_stand_beside
 from kvwal.entry import Entry, entry_identity
 from kvwal.errors import CommitUnknown, Kind, KvwalError, StoreClosed, TooLarge, TransactionClosed
 from kvwal.key_class import QUEUE, kind_of, structure_of
-from kvwal.log.submission import Completion, Decide, GroupView, Submission, cut, size_of
+from kvwal.log.submission import ENTRY_BYTES, Completion, Decide, GroupView, Submission, cut, size_of
 from kvwal.log.waiter import Waiter
 from kvwal.structures.business import Business
 
@@ -132,7 +133,7 @@ class PendingCommit:
             self.give_back()
             return None
         size = checked_size(business, entries + room if room else entries)
-        return Submission(entries, size, future, self._decide if room else None, sync)
+        return Submission(entries + room, size, future, self._decide if room else None, sync)
 
     @property
     def timestamp(self) -> int:
@@ -280,8 +281,8 @@ def checked_size(business: Business, entries: list[Entry]) -> int:
 
 
 def _check_sizes(business: Business, entries: list[Entry], size: int) -> None:
-    largest = max(entries, key=lambda entry: len(entry.key) + len(entry.value))
-    if (most := size_of([largest])) > business.value_bytes:
+    largest = max(entries, key=lambda entry: _logged_bytes(business, entry))
+    if (most := _logged_bytes(business, largest)) > business.value_bytes:
         limit = f"limit: {business.value_bytes:,} bytes"
         key = largest.key[:_SHOWN]
         said = (
@@ -299,6 +300,13 @@ def _check_sizes(business: Business, entries: list[Entry], size: int) -> None:
             f" (limit: {business.transaction_bytes} bytes); nothing was written.",
             hint="Split it into smaller ones, or keep large values elsewhere and store where they are.",
         )
+
+
+def _logged_bytes(business: Business, entry: Entry) -> int:
+    """The bytes of an entry in the log. Of a value that stands beside it only the claim is there."""
+    if len(entry.value) > business.inline_bytes and may_stand_beside(entry.key_class):
+        return len(entry.key) + MOST_CLAIM + ENTRY_BYTES
+    return size_of([entry])
 
 
 def _latest_of_each(entries: list[Entry]) -> list[Entry]:

@@ -11,11 +11,12 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import suppress
 from datetime import date
+from functools import partial
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 import msgspec
 
-from kvwal.entry import DataEntry, Entry
+from kvwal.entry import DataEntry, Entry, is_claimed
 from kvwal.errors import ConfigError
 from kvwal.hlc import to_timestamp
 from kvwal.key_class import is_of_map, structure_of
@@ -60,6 +61,16 @@ class Feed(Protocol):
         ...
 
 
+_TAKEN_BYTES = 1 << 20
+Whole: TypeAlias = Callable[[DataEntry], DataEntry]
+"""Reads the bytes of a value that is large: see `Codecs.whole`."""
+
+
+def as_it_is(entry: DataEntry) -> DataEntry:
+    """The `Whole` of logs without large values."""
+    return entry
+
+
 class Watch(Iterator[DataEntry]):
     """An iterator over changes, for one thread. It waits for the next change, and ends only with an error.
 
@@ -67,8 +78,9 @@ class Watch(Iterator[DataEntry]):
     `ArchiveGap` if the next changes are not kept any more: the watch fell too far behind.
     """
 
-    def __init__(self, feed: Feed, shows: Callable[[str], bool] = is_of_map) -> None:
+    def __init__(self, feed: Feed, shows: Callable[[str], bool] = is_of_map, whole: Whole = as_it_is) -> None:
         """`shows` says of a key class whether changes of its entries are given: those of one structure."""
+        self._whole = whole
         self._feed = feed
         self._pages = _Pages(feed, shows)
         self._signal = Signal()
@@ -88,11 +100,11 @@ class Watch(Iterator[DataEntry]):
             self._signal.clear()
             if not self._pages.load():
                 self._signal.wait(self._feed.poll_seconds)
-        return change
+        return self._whole(change)
 
-    def poll(self) -> list[DataEntry]:
-        """The changes that are there, without waiting: up to some thousand, none if there are none yet."""
-        return self._pages.take_all()
+    def poll(self, most: int | None = None) -> list[DataEntry]:
+        """The changes that are there, without waiting: up to some thousand, or `most`; none if there are none yet."""
+        return self._pages.take_all(self._whole, most)
 
     def _wake(self) -> None:
         self._signal.set()
@@ -104,10 +116,14 @@ class AsyncWatch(AsyncIterator[DataEntry]):
     def __init__(
         self,
         begin: Callable[[], Awaitable[Feed]],
-        run: Callable[[Callable[[], bool]], Coroutine[Any, Any, bool]],
+        run: Callable[[Callable[[], Any]], Coroutine[Any, Any, Any]],
         shows: Callable[[str], bool] = is_of_map,
+        whole: Callable[[], Whole] = lambda: as_it_is,
     ) -> None:
-        """`begin` opens the feed, when the first change is asked for. `run` runs a call on a thread. `shows` as of `Watch`."""
+        """`begin` opens the feed, when the first change is asked for. `run` runs a call on a thread. `shows` as of `Watch`, and
+        `whole` gives that of `Watch`, once the feed is open.
+        """
+        self._whole = whole
         self._begin = begin
         self._run = run
         self._shows = shows
@@ -133,7 +149,10 @@ class AsyncWatch(AsyncIterator[DataEntry]):
                 with suppress(TimeoutError):
                     async with asyncio.timeout(feed.poll_seconds):
                         await self._event.wait()
-        return change
+        if not is_claimed(change.value_class):
+            return change
+        whole: DataEntry = await self._run(partial(self._whole(), change))
+        return whole
 
     async def _load(self, pages: _Pages) -> bool:
         """Load a page. If the caller is cancelled, the load goes on, and the next call waits for it: no two run at once."""
@@ -177,11 +196,14 @@ class _Pages:
         self._page.extend(self._feed.read())
         return bool(self._page)
 
-    def take_all(self) -> list[DataEntry]:
+    def take_all(self, whole: Whole, most: int | None) -> list[DataEntry]:
+        """The rest of the page, or the next one; fewer changes if large values have `_TAKEN_BYTES` together."""
         taken: list[DataEntry] = []
+        size = 0
         while not taken and (self._page or self.load()):
-            while (change := self.next()) is not None:
-                taken.append(change)
+            while size < _TAKEN_BYTES and (most is None or len(taken) < most) and (change := self.next()) is not None:
+                taken.append(whole(change))
+                size += len(taken[-1].value)
         return taken
 
 

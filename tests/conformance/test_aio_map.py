@@ -113,7 +113,7 @@ def test_what_is_refused_changes_nothing(opening: Opening) -> None:
         with pytest.raises(ConfigError):
             await jobs.at(1767225600)
         with pytest.raises(TooLarge):
-            await jobs.put("a", bytes(6 << 20))
+            await jobs.put(bytes(6 << 20), "a")
         assert await jobs.count() == 0
 
     run(opening, test)

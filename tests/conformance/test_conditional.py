@@ -80,7 +80,7 @@ def test_without_a_condition_or_a_change_it_is_refused(jobs: Map) -> None:
     with pytest.raises(kvwal.CodecError):
         jobs.commit_if({"a": object()}, {"a": 1})
     with pytest.raises(kvwal.TooLarge):
-        jobs.commit_if({"a": kvwal.ABSENT}, {"a": b"x" * (6 << 20)})
+        jobs.commit_if({"a": kvwal.ABSENT}, {"a" * (6 << 20): b"x"})
     assert not len(jobs)
 
 

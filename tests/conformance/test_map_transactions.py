@@ -101,7 +101,7 @@ def test_several_at_once_from_many_threads(jobs: Map) -> None:
 
 def test_several_that_are_too_large_or_have_no_codec_are_refused(jobs: Map) -> None:
     with pytest.raises(TooLarge, match="nothing was written"):
-        jobs.put_many({"a": b"x", "b": b"x" * (6 << 20)})
+        jobs.put_many({"a": b"x", "b" * (6 << 20): b"x"})
     with pytest.raises(CodecError):
         jobs.put_many({"a": 1, "b": object()})
     assert not len(jobs)

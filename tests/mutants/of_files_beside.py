@@ -18,7 +18,10 @@ GROUPS = "tests/unit/content/test_shared_files.py"
 STREAMS = "tests/unit/content/test_streams.py"
 READING = "tests/unit/content/test_reading.py"
 BLOCKS = "tests/unit/content/test_blocks.py"
+CONTAINERS = "tests/integration/content/test_containers.py"
+KEPT = "tests/integration/content/test_kept.py"
 CANCELLED = "tests/unit/content/test_cancelled.py"
+VALUES = "tests/unit/values/test_kept.py"
 
 MUTANTS = [
     Mutant(
@@ -95,7 +98,7 @@ MUTANTS = [
     ),
     Mutant(
         "a content gets its name before its bytes are durable", 2, "kvwal/content/files.py",
-        "            return self.shared.append(data, attributes)\n",
+        "            return self.append(data, attributes)\n",
         "            import threading\n"
         "            threading.Thread(target=self.shared.append, args=(data, attributes)).start()\n"
         "            raise OSError(5, 'it is on its way')\n",
@@ -171,8 +174,8 @@ MUTANTS = [
     ),
     Mutant(
         "a file that is being read is not held open", 2, SOURCE,
-        "        return io.BufferedReader(_Raw(self, what, claim, begin, size, file), READ_BYTES)\n",
-        "        return io.BufferedReader(_Raw(self, what, claim, begin, size, None), READ_BYTES)\n", READING,
+        "        return self._over(what, claim, begin, size, file)\n",
+        "        return self._over(what, claim, begin, size, None)\n", READING,
     ),
     Mutant(
         "a read of a content whose file went meanwhile does not look again", 2, "kvwal/structures/content/reads.py",
@@ -211,5 +214,97 @@ MUTANTS = [
         "a task that is cancelled leaves a thread behind that writes its content", 8, "kvwal/store/aio/waiting.py",
         "            with suppress(asyncio.CancelledError):\n                await asyncio.wait([future])\n",
         "            break\n", CANCELLED,
+    ),
+    Mutant(
+        "a claim file that only history names goes before its time", 8, "kvwal/archiver/kept_contents.py",
+        "kept = {file: since[file] for file in sizes if now_ms - since[file] < keep.ms}", "kept: dict[str, int] = {}",
+        KEPT,
+    ),
+    Mutant(
+        "a claim file that was kept stays for ever", 8, "kvwal/archiver/kept_contents.py",
+        "    old = [file for file in sizes if now_ms - since[file] >= keep.ms]\n", "    old: list[str] = []\n", KEPT,
+    ),
+    Mutant(
+        "what the archive does not hold goes first for lack of room", 8, "kvwal/archiver/kept_contents.py",
+        "key=lambda file: (file not in elsewhere,", "key=lambda file: (file in elsewhere,", KEPT,
+    ),
+    Mutant(
+        "for lack of room files go that the log names", 2, "kvwal/archiver/contents.py",
+        "    unnamed = {file: size for file, size in sizes.items() if file not in named}\n",
+        "    unnamed = dict(sizes)\n", KEPT,
+    ),
+    Mutant(
+        "kept claim files of an idle store stay", 8, "kvwal/store/scheduling/schedule.py",
+        "now >= self._cleaning_due and may_clean()", "False", KEPT,
+    ),
+    Mutant(
+        "a full disk keeps what only history names", 8, "kvwal/store/maintenance.py",
+        '        await self.failing.contain("clean", self._clean_again)\n', "", KEPT,
+    ),
+    Mutant(
+        "a command gives damaged bytes before it knows that they are", 5, SOURCE,
+        "        if file is None or self._is_right(file, claim):\n", "        if True:\n",
+        "tests/unit/content/test_commands.py",
+    ),
+    Mutant(
+        "the file of a large value is collected, because no content has it", 2, "kvwal/content/claim.py",
+        "    return not entry.deleted and (is_claimed(entry.value_class) or is_content(entry.key_class))\n",
+        "    return not entry.deleted and is_content(entry.key_class)\n", VALUES,
+    ),
+    Mutant(
+        "of a snapshot only the contents are asked for files, and not its large values", 2, "kvwal/content/named.py",
+        "    return ALL if format >= WITH_LARGE_VALUES else CONTENT_RANGE\n", "    return CONTENT_RANGE\n", VALUES,
+    ),
+    Mutant(
+        "the file of a large value goes from the archive, because no content has it", 2,
+        "archive/kvwal_archive/contents/claims.py",
+        "    if not _has_values(objects, info):\n", "    if True:\n", "tests/integration/content/test_values.py",
+    ),
+    Mutant(
+        "a large value goes while an iterator shows it", 6, "kvwal/store/contents/care.py",
+        "        if self._contents.files.is_held():\n", "        if False:\n", VALUES,
+    ),
+    Mutant(
+        "a large value that may be in the log is settled", 2, "kvwal/values/moved.py",
+        "        if not isinstance(error, CommitUnknown):\n", "        if True:\n", VALUES,
+    ),
+    Mutant(
+        "a log with a large value has the format of one without", 4, "kvwal/log/writer.py",
+        "        if claims:  #", "        if False:  #", "tests/unit/values/test_maps.py",
+    ),
+    Mutant(
+        "an entry that was refused keeps the claim on a large value that may be collected", 2, "kvwal/values/moved.py",
+        "                entry.value, entry.value_class = value, value_class\n", "                pass\n",
+        "tests/unit/values/test_kept.py",
+    ),
+    Mutant(
+        "an item whose large value cannot be read is taken all the same", 2, "kvwal/structures/queue/queue.py",
+        "                for entries in self._changes.taken(held):\n", "                for entries in ():\n", VALUES,
+    ),
+    Mutant(
+        "equal JSON of other bytes differs, if it is a large value", 2, "kvwal/structures/map/conditions.py",
+        "            if differs and self._class not in _SEVERAL_ENCODINGS:\n", "            if differs:\n",
+        "tests/unit/values/test_maps.py",
+    ),
+    Mutant(
+        "a container holds contents before it is on the list", 2, "kvwal/content/containers/homes.py",
+        "        home.make_ready(self._disk, self._homes[0].folder)\n        return write(home)\n",
+        "        done = write(home)\n        return done\n", CONTAINERS,
+    ),
+    Mutant(
+        "the cleaner does not know containers", 8, "kvwal/archiver/contents.py",
+        "    folders = list(claim_folders(disk, folder))\n    paths", "    folders = [folder]\n    paths", CONTAINERS,
+    ),
+    Mutant(
+        "a backup leaves out what is in containers", 8, "kvwal/content/transfer.py",
+        "in all_claim_files(disk, source)", "in all_claim_files(disk, source / '_')", CONTAINERS,
+    ),
+    Mutant(
+        "two stores have one folder in a container", 2, "kvwal/content/containers/record.py",
+        'f"{random_bits:032x}")', '"0" * 32)', CONTAINERS,
+    ),
+    Mutant(
+        "an empty mount point is taken for a container", 2, "kvwal/content/containers/record.py",
+        "container if inside is None else inside / CONTENT_FOLDER", "container", CONTAINERS,
     ),
 ]  # fmt: skip

@@ -226,11 +226,11 @@ MUTANTS = [
     ),
     Mutant(
         "the bytes of a large content are not durable before its name", 1, "kvwal/content/own_file.py",
-        "        file.datasync()\n        self._disk.rename(", "        self._disk.rename(", OF_CONTENTS,
+        "            file.datasync()\n            self._disk.rename(", "            self._disk.rename(", OF_CONTENTS,
     ),
     Mutant(
         "the file of a large content has no durable name before its entry", 1, "kvwal/content/own_file.py",
-        "        self._disk.sync_folder(self._path.parent)\n", "", OF_CONTENTS,
+        "            self._disk.sync_folder(self._path.parent)\n", "", OF_CONTENTS,
     ),
     Mutant(
         "the bytes of a small content are not durable before its name", 1, "kvwal/content/shared.py",

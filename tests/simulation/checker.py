@@ -42,23 +42,28 @@ class Log:
         return last.timestamp >> _TIMESTAMP_SHIFT if last else 0
 
 
-def check_calls(before: Sequence[Txn], since: Sequence[Txn], ops: Sequence[Op], highest: int) -> None:
+def check_calls(
+    before: Sequence[Txn], since: Sequence[Txn], ops: Sequence[Op], highest: int, *, moves: bool = False
+) -> None:
     """Raises `Violation` unless these calls, made between an opening that found `before` and the next one, which found
     `since` after it, can have happened one after the other in the order of the log.
 
-    `highest` is the greatest time (unix ms) that a clock has shown so far.
+    `highest` is the greatest time (unix ms) that a clock has shown so far. `moves`: the store itself may log a key again with the
+    value that it has, as it does with contents whose bytes it writes into another file.
     """
     log = Log(before, since, highest)
-    _Places(log, ops, attribute(log, ops)).check()
+    _Places(log, ops, attribute(log, ops, moves=moves)).check()
 
 
-def attribute(log: Log, ops: Sequence[Op]) -> dict[int, int]:
+def attribute(log: Log, ops: Sequence[Op], *, moves: bool = False) -> dict[int, int]:
     """Which transaction (its index) each call made, by the number of the call. Every one was made by somebody, wholly."""
     made: dict[int, int] = {}
     acknowledged = {op.answer: op for op in ops if op.outcome == "done" and op.kind not in (*READS, *CONDITIONS)}
     by_value = {value: op for op in ops for value in op.writes.values() if value is not ABSENT}
     open_deletes = [op for op in ops if _may_delete(op)]
     for index, txn in enumerate(log.since):
+        if moves and txn.timestamp not in acknowledged and _moves(txn, log.states[index]):
+            continue
         op = acknowledged.pop(txn.timestamp, None) or _by_value(txn, by_value) or _deleter(log, index, open_deletes)
         if op is None:
             if not _is_mark(txn):
@@ -105,6 +110,14 @@ def _ended_by(op: Op, state: State) -> bool:
         return True
     found = state.get(op.key)
     return found is not None and found.version.value == wanted
+
+
+def _moves(txn: Txn, state: State) -> bool:
+    """Whether it gives each key the value that it has."""
+    return all(
+        version.value is not ABSENT and key in state and state[key].version.value == version.value
+        for key, version in txn.changes.items()
+    )
 
 
 def _is_mark(txn: Txn) -> bool:

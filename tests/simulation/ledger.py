@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from kvwal.content.claim import claim_of, is_content
 from kvwal.entry import Entry
 from kvwal.key_class import kind_of, structure_of
 from kvwal.key_codecs import decode_int
@@ -134,6 +135,9 @@ class Ledger:
         """Judge the calls since the last opening; `newer` is what the next one found after them."""
         check_calls(self.log, [*self.since, *newer], self.ops, self.world.clock.highest)
 
+    def restored(self, entries: Sequence[Entry]) -> None:
+        """A restore elsewhere found these entries. What stands beside them is looked at here."""
+
     def _count(self, known: list[Txn], newer: list[Txn]) -> None:
         world = self.world
         if any(op.outcome == "unknown" for op in self.ops):
@@ -161,8 +165,10 @@ def name_of(entry: Any) -> str:
 
 
 def to_version(entry: Any) -> Version:
-    """What an entry says of its key."""
-    return Version(ABSENT) if entry.deleted else Version(entry.value.decode(), entry.expires)
+    """What an entry says of its key; of a content, which bytes it has."""
+    if entry.deleted:
+        return Version(ABSENT)
+    return Version(claim_of(entry).sha256 if is_content(entry.key_class) else entry.value.decode(), entry.expires)
 
 
 def to_found(entries: Sequence[Entry]) -> Found:

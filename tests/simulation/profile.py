@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import random
 
+from msgspec import structs
+
 from kvwal.config import KIB, MIB, Flush, Interval, Settings
 
 QUEUED = "q"
 """The business that has queues, and a map beside them, in the place of another one."""
+FILED = "f"
+"""The business that has contents, in the place of another one."""
 SHAPES = ("mixed", "mixed", "mixed", "equal", "tiny", "huge", "one key", "deletes", "expiring")
 """Shapes of data: values of one size, a thousand keys of nothing, a value near the limit, versions of one key, and so on."""
 
@@ -46,8 +50,13 @@ class Profile:
         self.ttl_share = 0.4
         self.shape = chance.choice(SHAPES)
         self._shape()
-        if yes() < 0.25:
+        other = yes()
+        if other < 0.25:
             self.businesses[-1] = QUEUED
+        elif other < 0.5:
+            self.businesses[-1] = FILED
+            kept = chance.choice((0.0, 0.0, 2.0, 7 * 86400.0))
+            self.settings = structs.replace(self.settings, content_keep_seconds=kept)
 
     @property
     def history_ms(self) -> int:
@@ -55,6 +64,7 @@ class Profile:
 
     def _settings(self, chance: random.Random) -> Settings:
         return Settings(
+            inline_bytes=1 << 40,  # clients write on the loop, which may not wait for the bytes of a large value
             segment_bytes=64 * KIB,
             ring_slots=chance.choice([2, 8, 1024]),
             ring_bytes=chance.choice([4 * KIB, 1 << 26]),

@@ -13,16 +13,20 @@ from kvwal.store.open_business import OpenBusiness
 from tests.simulation.actors.clients import Client
 from tests.simulation.actors.disturber import DAMAGE, Disturber
 from tests.simulation.actors.operator import Operator
+from tests.simulation.contents.client import ContentClient
+from tests.simulation.contents.ledger import ContentLedger
+from tests.simulation.contents.leftovers import unnamed_files
 from tests.simulation.history import Violation
 from tests.simulation.ledger import Ledger, WatchedMemory
 from tests.simulation.machine.disk import ROOMY, Machine
 from tests.simulation.machine.ports import options
 from tests.simulation.machine.process import Process
-from tests.simulation.profile import QUEUED, Profile
+from tests.simulation.profile import FILED, QUEUED, Profile
 from tests.simulation.queues.client import QueueClient
 from tests.simulation.queues.ledger import QueueLedger
 from tests.simulation.world import World
 
+LEDGERS: dict[str, type[Ledger]] = {QUEUED: QueueLedger, FILED: ContentLedger}
 _TRIES = 6
 _ENDINGS = ("close", "kill", "power", "call: kill", "call: power", "lost disk")
 
@@ -35,9 +39,7 @@ class Scenario:
         self.profile = Profile(world.chance("profile"))
         self.chance = world.chance("scenario")
         world.met(f"shape: {self.profile.shape}")
-        self.ledgers = {
-            name: (QueueLedger if name == QUEUED else Ledger)(world, name) for name in self.profile.businesses
-        }
+        self.ledgers = {name: LEDGERS.get(name, Ledger)(world, name) for name in self.profile.businesses}
         world.ledgers = self.ledgers
         world.horizon = self._horizon
         world.bucket.trouble = self.profile.trouble
@@ -79,6 +81,8 @@ class Scenario:
         for name, business in life.businesses.items():
             self.ledgers[name].confirmed = max(self.ledgers[name].confirmed, business.maintenance.archived)
         self.world.kill(process, "its end" if clean else ending)
+        for business in life.businesses.values():
+            business.contents.files.forked()  # a stream that garbage collection finds later belongs to a dead process
         if ending == "lost disk":
             await self._take_over()
         elif ending.endswith("power"):
@@ -222,6 +226,8 @@ class Life:
         ledger = self.scenario.ledgers[name]
         if isinstance(ledger, QueueLedger):
             return QueueClient(title, self.process, ledger, self.profile)
+        if isinstance(ledger, ContentLedger):
+            return ContentClient(title, self.process, ledger, self.profile)
         return Client(title, self.process, ledger, self.profile)
 
     async def _look(self, store: aio.Store) -> None:
@@ -230,6 +236,9 @@ class Life:
             client = self._client(f"last {name}", name)
             if isinstance(client, QueueClient):
                 await client.look(store)
+                continue
+            if isinstance(client, ContentClient):
+                await client.look(store, self.businesses[name])
                 continue
             client.map, client.business = store.map(name), self.businesses[name]
             await client.scan()
@@ -240,6 +249,24 @@ class Life:
         if self.profile.archive and self.chance.random() < 0.3:
             await self._look_at_the_archive(store)
         await self._try(store.checkpoint)
+        if FILED in self.businesses:
+            await self._look_for_unnamed(store, self.businesses[FILED])
+
+    async def _look_for_unnamed(self, store: aio.Store, business: OpenBusiness) -> None:
+        """Bytes that nothing names go with the next two checkpoints, on a quiet day."""
+        left: set[str] | None = None
+        for _ in range(3):
+            if self.profile.archive:
+                await self._try(store.archive)
+            await self._try(store.checkpoint)
+            unnamed = unnamed_files(self.world.machine.memory, business)
+            left = unnamed if left is None else left & unnamed
+        if left:
+            raise Violation(f"nothing names these claim files, and they stay: {sorted(left)}")
+        if "clean" in business.maintenance.failing.failures:
+            raise Violation(
+                f"a cleaning failed on a quiet day: {business.maintenance.failing.failures['clean'].reason}"
+            )
 
     async def _look_at_the_archive(self, store: aio.Store) -> None:
         """Everything that was there is confirmed, and a restore brings it. The sweeper may write on meanwhile."""

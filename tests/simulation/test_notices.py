@@ -8,11 +8,14 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
+from kvwal.archiver.contents import Uploads
+from kvwal.content.shared import SharedFiles
 from kvwal.log.appender import Appender
 from kvwal.log.files.segment import Segment
 from kvwal.log.recovery import RecoveryTarget
 from kvwal.log.submission import GroupView
 from kvwal.log.writer import Writer
+from kvwal.store.contents.care import ContentCare
 from kvwal.store.maintenance import Maintenance
 from kvwal_archive.maintenance.tombstones import TombstoneFilter
 from tests.simulation.ledger import WatchedMemory
@@ -125,11 +128,41 @@ def keeps_no_order(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(World, "cut_power", worse)
 
 
-FIRST = {lets_deletes_go_early: 20_020, lets_puts_expire_early: 21_890}
+def names_unsynced_bytes(patch: pytest.MonkeyPatch) -> None:
+    """A content is named before its bytes are durable."""
+
+    def write(files: SharedFiles, file: Any, parts: Any) -> None:
+        file.write_at(files._end, parts)
+        files._end += sum(map(len, parts))
+
+    patch.setattr(SharedFiles, "_write", write)
+
+
+def collects_named_bytes(patch: pytest.MonkeyPatch) -> None:
+    """The cleaner does not look for names in segments."""
+    patch.setattr("kvwal.archiver.contents.claims_of_segments", lambda *given: iter(()))
+
+
+def collects_nothing(patch: pytest.MonkeyPatch) -> None:
+    """No bytes of contents ever go."""
+
+    async def clean(care: ContentCare, candidates: Any) -> None:
+        care._cleaned = candidates.changes
+
+    patch.setattr(ContentCare, "clean", clean)
+
+
+def archives_names_alone(patch: pytest.MonkeyPatch) -> None:
+    """Entries go to the archive, and the bytes that they name do not."""
+    patch.setattr(Uploads, "_put", lambda uploads, named: None)
+
+
+FIRST = {lets_deletes_go_early: 20_035, lets_puts_expire_early: 22_050}
 """Few seeds rewrite what would show it: these begin close before one that does."""
 BROKEN = [
     confirms_blindly, drops_early, forgets_deletes, halves, keeps_no_order, lets_deletes_go_early, lets_puts_expire_early,
-    memory_first, names_early, blind_conditions, no_sync,
+    memory_first, names_early, blind_conditions, no_sync, names_unsynced_bytes, collects_named_bytes, collects_nothing,
+    archives_names_alone,
 ]  # fmt: skip
 
 

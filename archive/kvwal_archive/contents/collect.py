@@ -2,7 +2,8 @@
 
 Nothing is counted by hand: what names a file is read from the objects of all nodes each time. A file goes only if it is older
 than the grace period, and older than what every registered node has archived: an entry that is in no object yet names a file
-that an entry in an object names, too, or one that is younger than the object.
+that an entry in an object names, too, or one that is younger than the object. A file that was put before its entry was logged
+(`layout.PUT_FIRST`) goes only if all nodes are archived up to a time at which no such entry can be logged any more.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ def gc_contents(
     removed: list[str] = []
     if old:
         named = named_files(objects, where)
-        for item in old if named.passed_ms is not None else ():
+        for item in old:
             parsed = parse_claim_file_key(item.key)
-            if parsed is not None and parsed[3] not in named.files and item.modified_ms <= (named.passed_ms or 0):
+            if parsed is not None and named.may_go(parsed[3], item.modified_ms):
                 objects.delete(item.key)
                 removed.append(item.key)
     return [*removed, *objects.remove_unfinished(folder.rstrip("/"), before_ms)]

@@ -2,6 +2,9 @@
 
 A claim file belongs to a business and not to a log: its name is random, its bytes never change, and each node that has an entry
 with a claim on it reads the same object.
+
+A store logs the entry that names a file, and archives the file later. A client of a cluster does it the other way round: the file
+is *put first*, and its name says so.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from pathlib import Path
 from kvwal_archive.faults import ObjectMissing
 from kvwal_archive.layout import claim_file_key, content_folder, parse_claim_file_key
 from kvwal_archive.objects import Objects
+from kvwal_archive.objects.port import Body
 
 
 class ArchivedContents:
@@ -21,11 +25,11 @@ class ArchivedContents:
         self._objects = objects
         self._where = (namespace, cluster, business)
 
-    def put(self, file: str, path: Path) -> bool:
-        """Put the claim file at `path` unless it is there, and return when it is confirmed. Returns whether this call put it."""
+    def put(self, file: str, body: Body) -> bool:
+        """Put the bytes of a claim file unless it is there, and return when it is confirmed. Returns whether this call put it."""
         key = claim_file_key(*self._where, file)
-        is_new = self._objects.put_if_absent(key, path)
-        self._objects.confirm(key, path)
+        is_new = self._objects.put_if_absent(key, body)
+        self._objects.confirm(key, body)
         return is_new
 
     def part(self, file: str, offset: int, size: int) -> bytes:

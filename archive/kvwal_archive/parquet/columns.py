@@ -72,6 +72,24 @@ def open_ranges(
 
 
 @contextmanager
+def open_value_classes(
+    objects: Objects, info: ObjectInfo, columns: Sequence[str], low: str, high: str
+) -> Iterator[Columns]:
+    """The columns `columns` of the row groups that may hold values with a class from `low` to before `high`. Other rows of these
+    groups come too. Raises as `open_columns`.
+    """
+
+    def sought(group: Any) -> Sequence[bytes] | None:
+        known = group.column(COLUMNS.index("value_class")).statistics
+        if known is not None and known.has_min_max and (known.max < low or known.min >= high):
+            return ()
+        return None
+
+    with _open(objects, info, [name for name in COLUMNS if name in columns], sought, BUFFER_BYTES) as opened:
+        yield opened
+
+
+@contextmanager
 def _open(objects: Objects, info: ObjectInfo, names: list[str], sought: Sought, buffer_bytes: int) -> Iterator[Columns]:
     import pyarrow.parquet as pq
 

@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol
 
 import kvwal
+from kvwal.location.cluster import ClusterMaps
 from kvwal.structures.content.names import content_structure
+from kvwal.structures.content.stream import ContentStream
 from kvwal_archive.layout import check_name
+
+
+class WrittenContents(Protocol):
+    """Contents that commands change: those of a folder, or of a cluster."""
+
+    def create(self, name: str, attributes: Mapping[str, str] | None = None) -> ContentStream:
+        """See `Contents.create`."""
+        ...
+
+    def delete(self, name: str) -> int:
+        """See `Contents.delete`."""
+        ...
+
+    def repair(self, name: str) -> bool:
+        """See `Contents.repair`."""
+        ...
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a content of this name."""
+        ...
 
 
 class ContentsName(NamedTuple):
@@ -24,7 +46,7 @@ class ContentsName(NamedTuple):
         """The structure of the contents in the log of their business."""
         return content_structure(self.name)
 
-    def of(self, store: kvwal.Store) -> kvwal.Contents:
+    def of(self, store: kvwal.Store | ClusterMaps) -> WrittenContents:
         """The contents in an open store."""
         return store.business(self.business).content(self.name)
 

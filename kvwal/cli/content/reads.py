@@ -84,14 +84,16 @@ def content_get(
 ) -> None:
     """Write the bytes of a content to standard output, or into a new file. Exit code 1 if there is none of this name.
 
-    A content that is read whole has its checksum compared, at its end: then damage is exit code 4. A new file is there whole or
-    not at all. A terminal gets plain text only, unless it is asked for with `-o -`.
+    A content that is read whole has its checksum compared before the first byte is written. If its bytes are damaged, those of
+    the archive are written; without them it is exit code 4. A new file is there whole or not at all. A terminal gets plain text
+    only, unless it is asked for with `-o -`.
     """
     target = None if output is None else path_of("file of -o", output)
     with selection.reading(contents, at) as found:
         try:
             total = found.stat(name).length
-            data = found.open(name, offset=offset, length=length)
+            is_whole = not offset and (length is None or length >= total)
+            data = found.open_checked(name) if is_whole else found.open(name, offset=offset, length=length)
         except KeyError:
             raise selection.absent(contents, name, at) from None
         if target is None:
@@ -105,7 +107,7 @@ def content_get(
 def content_stats(selection: ContentStore, contents: ContentsArgument, json: Json = False) -> None:
     """Print the figures of contents: their number and bytes; and those of all contents of the business: their claim files, the
     bytes of these on disk, and the share of them that is of contents as they are now. The rest is of their history, allocated
-    ahead, or not collected yet.
+    ahead, or not collected yet. Kept bytes are of claim files that only history names.
     """
     with selection.reading(contents) as found:
         figures = figures_of(found)

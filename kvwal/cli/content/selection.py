@@ -12,20 +12,21 @@ import typer
 
 import kvwal
 from kvwal.cli import show
-from kvwal.cli.begun import begun_in_folder
+from kvwal.cli.begun import begun_in_cluster, begun_in_folder
 from kvwal.cli.commands.data import ABSENT
-from kvwal.cli.content.names import ContentsName, contents_name, names_of
+from kvwal.cli.content.names import ContentsName, WrittenContents, contents_name, names_of
 from kvwal.cli.locations import StoreSelection
 from kvwal.cli.options import complete_business
 from kvwal.cli.text import check_text, moment_text, parse_moment
 from kvwal.codecs import registry
-from kvwal.errors import KvwalError
+from kvwal.errors import ConfigError, KvwalError
+from kvwal.location.cluster import ClusterMaps
 from kvwal.location.opening import only_reads, open_writer
 from kvwal.location.parse import ArchiveLocation, ClusterLocation, FolderLocation
 from kvwal.log.files.names import find_places, some
 from kvwal.ports.disk import OS_DISK
 from kvwal.store.contents.stored import StoredContents, names_of_stored
-from kvwal.structures.content.clusters import not_served
+from kvwal.store.reading.business_reader import BusinessReader
 from kvwal.structures.content.names import key_of
 
 _LOOKED_AT = 10_000
@@ -80,32 +81,41 @@ class ContentStore(StoreSelection):
     @contextmanager
     def reading(self, contents: ContentsName, at: str | None = None) -> Iterator[StoredContents]:
         """The contents, as they are or as they were at the typed time `at`, also while another process holds the folder."""
-        self._check_served(contents)
         timestamp = None if at is None else parse_moment(at)
         with self.reader() as store:
             yield StoredContents(store.read_business(contents.business), contents.business, contents.name, timestamp)
 
     @contextmanager
-    def beginning(self, contents: ContentsName, accept_clock: bool) -> Iterator[kvwal.Contents]:
+    def beginning(self, contents: ContentsName, accept_clock: bool) -> Iterator[WrittenContents]:
         """Open the store for a put. A note on standard error says at the end that the contents are new, if they are."""
-        begun = self._begun(self._writable(contents), contents)
-        with self._opened(contents, accept_clock) as found:
-            yield found
+        begun = self._begun(self._writable(), contents)
+        with self._opened(contents, accept_clock) as store:
+            if isinstance(store, ClusterMaps):
+                begun = self._begun_in_cluster(store, contents)
+            yield contents.of(store)
         if begun:
             show.note(f"kvwal: {begun}")
 
     @contextmanager
-    def existing(self, contents: ContentsName, accept_clock: bool) -> Iterator[kvwal.Contents]:
+    def existing(self, contents: ContentsName, accept_clock: bool) -> Iterator[WrittenContents]:
         """Open the store for a change of what is there. Raises `ConfigError` unless the business is there."""
-        self._writable(contents)
+        self._writable()
         if (folder := self.folder()) is not None:
             replace(folder, node=None).logs(contents.business)
-        with self._opened(contents, accept_clock) as found:
-            yield found
+        with self._opened(contents, accept_clock) as store:
+            if isinstance(store, ClusterMaps):
+                store.check_there(contents.business)
+            yield contents.of(store)
 
-    def check_writable(self, contents: ContentsName) -> None:
-        """Raise `ConfigError` for a cluster and for an archive."""
-        self._writable(contents)
+    def check_repairs(self) -> None:
+        """Raise `ConfigError` for a cluster and for an archive: what is damaged there has no other copy."""
+        location = self._writable()
+        if isinstance(location, ClusterLocation):
+            raise ConfigError(
+                f"kvwal://{location.addresses}: the bytes of a cluster's contents are in its archive only, so there is nothing to"
+                " mend them from; nothing was read.",
+                hint="Leave out --repair to see what is damaged, and put it again.",
+            )
 
     def absent(self, contents: ContentsName, name: str, at: str | None = None) -> typer.Exit:
         """Say on standard error that no content has this name, and which others are there. Returns the exit."""
@@ -133,43 +143,49 @@ class ContentStore(StoreSelection):
         return typer.Exit(ABSENT)
 
     @contextmanager
-    def _opened(self, contents: ContentsName, accept_clock: bool) -> Iterator[kvwal.Contents]:
-        """Open a folder for a change. If `--archive` was given, see `check_archived`."""
+    def _opened(self, contents: ContentsName, accept_clock: bool) -> Iterator[kvwal.Store | ClusterMaps]:
+        """Open the store for a change. If `--archive` was given, see `check_archived`."""
         bars = show.Bars()
         try:
             with open_writer(self.parsed(), self._names(), accept_clock=accept_clock, progress=bars.report) as store:
-                assert isinstance(store, kvwal.Store)
-                found = contents.of(store)
+                assert isinstance(store, kvwal.Store | ClusterMaps)
                 bars.stop()  # the log is recovered; the bar of the bytes comes
-                yield found
+                yield store
         finally:
             bars.stop()
         self.check_archived(store)
 
-    def _check_served(self, contents: ContentsName) -> None:
-        location = self.parsed()
-        if isinstance(location, ClusterLocation):
-            raise not_served(f"kvwal://{location.addresses}, {contents}")
-
-    def _writable(self, contents: ContentsName) -> FolderLocation:
-        """The folder. Raises `ConfigError` for a cluster and for an archive."""
-        self._check_served(contents)
+    def _writable(self) -> FolderLocation | ClusterLocation:
+        """The location. Raises `ConfigError` for an archive."""
         location = self.parsed()
         if isinstance(location, ArchiveLocation):
             raise only_reads(location)
-        assert isinstance(location, FolderLocation)
         return location
 
-    def _begun(self, folder: FolderLocation, contents: ContentsName) -> str:
-        """A sentence on what the first put of these contents begins; empty if the log has some."""
+    def _begun_in_cluster(self, store: ClusterMaps, contents: ContentsName) -> str:
+        """As `_begun`, for a cluster."""
+        what = f"content {contents}"
+        if begun := begun_in_cluster(self.cluster, contents.business, store.businesses(), what=what):
+            return begun
+        return _new_among(store.read_business(contents.business), contents)
+
+    def _begun(self, folder: FolderLocation | ClusterLocation, contents: ContentsName) -> str:
+        """A sentence on what the first put of these contents begins; empty if the log has some, and for a cluster."""
+        if isinstance(folder, ClusterLocation):
+            return ""
         place = (folder.root, self.namespace, self.cluster, contents.business)
         if begun := begun_in_folder(OS_DISK, *place, what=f"content {contents}"):
             return begun
         if not find_places(OS_DISK, *place, closed=set()):
             return ""
         with self.reader() as store:
-            business = store.read_business(contents.business)
-            if next(StoredContents(business, *contents).list(), None) is not None:
-                return ""
-            names = names_of(contents.business, names_of_stored(business))
-        return f"the content {contents} is new in {contents.business} (there are: {some(names, str(contents))})."
+            return _new_among(store.read_business(contents.business), contents)
+
+
+def _new_among(business: BusinessReader, contents: ContentsName) -> str:
+    """A sentence on contents that are not in their business yet; empty if they are."""
+    structures = business.content_structures()
+    if contents.structure in structures:
+        return ""
+    names = names_of(contents.business, names_of_stored(business))
+    return f"the content {contents} is new in {contents.business} (there are: {some(names, str(contents))})."

@@ -7,8 +7,8 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-import kvwal
 from kvwal.cli import show
+from kvwal.cli.content.names import WrittenContents
 from kvwal.cli.content.selection import ContentsArgument, ContentStore
 from kvwal.cli.options import AcceptClock, Json
 from kvwal.cli.tables import print_table
@@ -56,7 +56,7 @@ def content_verify(
     code 4 if one is damaged or missing, and stays so.
     """
     if repair:
-        selection.check_writable(contents)
+        selection.check_repairs()
     verified = Verified()
     with selection.reading(contents) as found, show.progress() as report:
         damaged = list(verified.damaged(found, lambda done, total: report(done, total, f"verifying {contents}")))
@@ -80,7 +80,7 @@ def content_verify(
         raise typer.Exit(show.DAMAGED)
 
 
-def _is_repaired(contents: kvwal.Contents, name: str) -> bool:
+def _is_repaired(contents: WrittenContents, name: str) -> bool:
     """Repair a content. Returns whether its bytes are sound now."""
     try:
         contents.repair(name)

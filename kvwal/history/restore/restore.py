@@ -10,6 +10,7 @@ Everything is built in `<root>/_restoring` and renamed in one step, so a restore
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,17 +18,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from kvwal.config import Settings, archive_location, check_folder
-from kvwal.entry import encode_entries
-from kvwal.errors import ArchiveError, ConfigError, KvwalError, StorageFull
+from kvwal.content.claim import parsed_claim
+from kvwal.content.transfer import fetch_claim_file
+from kvwal.entry import encode_entries, is_claimed
+from kvwal.errors import ArchiveError, ConfigError, ContentDamaged, KvwalError, StorageFull
 from kvwal.history.reads.map_rows import marks_of, without_destroyed
 from kvwal.history.reads.sort_by_time import TimeOrder
 from kvwal.hlc import to_timestamp
 from kvwal.log.appender import FULL, Appender
-from kvwal.log.files.format import FORMAT, Header, SnapshotHeader, format_for
+from kvwal.log.files.format import FORMAT, Header, SnapshotHeader, format_for, format_for_values
 from kvwal.log.files.names import check_not_inside, find_places
 from kvwal.log.files.snapshot import BLOCK_BYTES, BLOCK_ENTRIES, in_blocks, write_snapshot
 from kvwal.ports.clock import SYSTEM, Clock
 from kvwal.ports.disk import OS_DISK, Disk
+from kvwal_archive.contents.files import ArchivedContents
+from kvwal_archive.faults import ObjectMissing
 from kvwal_archive.layout import Place, check_name
 from kvwal_archive.objects import Objects, open_objects
 from kvwal_archive.reader import live_objects
@@ -209,9 +214,12 @@ def _write_log(ports: RestorePorts, objects: Objects, folder: Path, place: Place
         rows.add(batch.select(_COLUMNS))
     settings = Settings()
     appender = Appender(ports.disk, ports.clock, folder, new_header(ports.clock, place), settings, [])
+    claimed: set[str] = set()
     for block in _blocks(rows.in_order()):
+        claimed |= _claimed(block)
         appender.append([encode_entries(block)], len(block), sync=False, format=_format_of(block))
     appender.close(seal=True)
+    _fetch_values(ports, objects, folder, place, claimed)
     return rows.count
 
 
@@ -236,18 +244,42 @@ def write_base(
     """Write the archived rows of a node as the snapshot after which its log goes on. Returns the number of entries."""
     last = archived.positions[place.node]
     count, format = 0, FORMAT
+    claimed: set[str] = set()
 
     def blocks() -> Iterator[Sequence[Any]]:
         nonlocal count, format
         for block in _blocks(archived.batches):
             count, format = count + len(block), max(format, _format_of(block))
+            claimed.update(_claimed(block))
             yield block
 
     seal = _seal(objects, place, last)
     fields = {"last_sequence": last, "last_crc": seal, "last_timestamp": archived.max_timestamp}
     snapshot = SnapshotHeader(**{**msgspec.structs.asdict(header), **fields})
     write_snapshot(ports.disk, ports.clock, folder, snapshot, blocks(), format=lambda: format)
+    _fetch_values(ports, objects, folder, place, claimed)
     return count
+
+
+def _claimed(rows: Sequence[Any]) -> set[str]:
+    """The claim files of the large values among these rows. A claim that cannot be read is missed by its own value only."""
+    files = set()
+    for row in rows:
+        if is_claimed(row[3]):
+            with suppress(ContentDamaged):
+                files.add(parsed_claim(row[2], lambda: "a value of the archive").file)
+    return files
+
+
+def _fetch_values(ports: RestorePorts, objects: Objects, folder: Path, place: Place, files: set[str]) -> None:
+    """Bring the bytes of large values along: a value is there without the archive. Contents come when they are asked for.
+
+    Bytes that the archive does not have are missed by the value that names them, and by no other.
+    """
+    archived = ArchivedContents(objects, place.namespace, place.cluster, place.business)
+    for file in sorted(files):
+        with suppress(ObjectMissing):
+            fetch_claim_file(ports.disk, ports.clock, archived, file, folder)
 
 
 def _seal(objects: Objects, place: Place, last: int) -> int:
@@ -286,7 +318,7 @@ def _cut(batch: pa.RecordBatch) -> Iterator[Sequence[Any]]:
 
 
 def _format_of(rows: Sequence[Any]) -> int:
-    return format_for({row[1] for row in rows})
+    return format_for_values(format_for({row[1] for row in rows}), {row[3] for row in rows})
 
 
 def _size_of(row: Any) -> int:

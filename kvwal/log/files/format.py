@@ -19,6 +19,7 @@ from typing import NamedTuple, Self
 import google_crc32c
 import msgspec
 
+from kvwal.entry import DataEntry, Entry, is_claimed
 from kvwal.errors import NewerVersion
 from kvwal.key_class import CONTENT, PROVENANCE, QUEUE, kind_of, structure_of
 from kvwal.log.files.compression import decompress
@@ -34,7 +35,11 @@ WITH_CONTENT = 3
 """The format of a file that may have entries of contents and of queues, and in everything else format 1. A kvwal without contents
 would copy, merge and restore the entries without the bytes that they name (docs/decisions/0114).
 """
-NEWEST = WITH_CONTENT
+WITH_LARGE_VALUES = 4
+"""The format of a file that may have entries of maps and queues whose value is a claim, and in everything else format 3. A kvwal
+without them would show the claim as the value, and delete the claim file (docs/decisions/0115).
+"""
+NEWEST = WITH_LARGE_VALUES
 """The newest format: a file of it may have entries of any structure that this version knows."""
 _LEAST_FORMAT = {QUEUE: WITH_QUEUES, PROVENANCE: WITH_QUEUES, CONTENT: WITH_CONTENT}
 ALIGNMENT = 8
@@ -162,6 +167,21 @@ decode_overflow = msgspec.msgpack.Decoder(OverflowReference).decode
 def format_for(key_classes: Iterable[str]) -> int:
     """The format that a file with entries of these classes must have at least."""
     return max((_LEAST_FORMAT.get(kind_of(structure_of(name)), FORMAT) for name in key_classes), default=FORMAT)
+
+
+def format_of(entries: Iterable[Entry | DataEntry]) -> int:
+    """The format that a file with these entries must have at least."""
+    key_classes: set[str] = set()
+    value_classes: set[str] = set()
+    for entry in entries:
+        key_classes.add(entry.key_class)
+        value_classes.add(entry.value_class)
+    return format_for_values(format_for(key_classes), value_classes)
+
+
+def format_for_values(least: int, value_classes: Iterable[str]) -> int:
+    """The format that a file of format `least` must have at least, if it has values of these classes, too."""
+    return WITH_LARGE_VALUES if any(map(is_claimed, value_classes)) else least
 
 
 def align(offset: int) -> int:

@@ -42,7 +42,7 @@ _SCRATCH = "scratch."
 _SHOWN = 10
 """Names of nodes that an error lists."""
 
-_EVENTS = re.compile(rf"([0-9]{{{DIGITS}}})-([0-9]{{{DIGITS}}})\.(events|terms)\.parquet")
+_EVENTS = re.compile(rf"([0-9]{{{DIGITS}}})-([0-9]{{{DIGITS}}})\.(?:(?:events|terms)\.parquet|aside)")
 _NUMBERED = re.compile(rf"(?:([0-9]{{{DIGITS}}})-)?([0-9]{{{DIGITS}}})\.(wal|snapshot)")
 
 
@@ -127,9 +127,14 @@ class EventFile(NamedTuple):
         """The name of the file with the terms of the events: an index."""
         return f"{self.first:0{DIGITS}}-{self.last:0{DIGITS}}.terms.parquet"
 
+    @property
+    def aside(self) -> str:
+        """The name of the file with the entries of events that could not be decoded."""
+        return f"{self.first:0{DIGITS}}-{self.last:0{DIGITS}}.aside"
+
 
 def parse_event_file(name: str) -> EventFile | None:
-    """The range in the name of a file of events or of terms, None for any other name."""
+    """The range in the name of a file of events, of terms, or of what was set aside; None for any other name."""
     match = _EVENTS.fullmatch(name)
     return EventFile(int(match[1]), int(match[2])) if match and 1 <= int(match[1]) <= int(match[2]) else None
 

@@ -29,6 +29,8 @@ from kvwal.spark.sink.writers import BatchWriter, StreamWriter, batch_writer, st
 from kvwal.spark.values import ValueColumns, ValueReader, value_columns
 from kvwal.sql.text import json_text, key_label
 from kvwal.structures.destroyed import Marks
+from kvwal_archive.contents.files import ArchivedContents
+from kvwal_archive.contents.values import archived_values, with_values
 from kvwal_archive.objects import open_objects
 from kvwal_archive.parquet.key_ranges import KeyRange
 from kvwal_archive.spark.plan import Partition, plan
@@ -179,8 +181,10 @@ class KvwalReader(DataSourceReader):
         if not isinstance(partition, ScanPartition) or options.archive is None:
             raise TypeError(f"no partition of this reader: {partition!r}")
         objects = open_objects(options.archive)
+        read = archived_values(ArchivedContents(objects, *options.where))
         for batch in (all_rows if options.history else latest_rows)(objects, partition.partition):
-            yield batch if options.history else _live(batch, partition.now_ms, partition.marks)
+            rows = batch if options.history else _live(batch, partition.now_ms, partition.marks)
+            yield from with_values(read, rows)
 
 
 class PushdownReader(KvwalReader):

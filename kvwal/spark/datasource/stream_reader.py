@@ -7,6 +7,7 @@ the log, an object of the archive or a compacted object has them. So a batch tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +23,14 @@ from pyspark.sql.streaming.datasource import (
 from kvwal.history.feeds.archived_rows import not_kept, rows_in_order
 from kvwal.history.feeds.log_feed import LogFeed
 from kvwal.history.reads.entry_rows import to_table
+from kvwal.log.files.names import log_folder
 from kvwal.ports.disk import OS_DISK
 from kvwal.spark.datasource.stream_logs import LogRange, NodeOffset, StreamLogs
 from kvwal.spark.datasource.stream_options import StreamOptions
 from kvwal.spark.values import ValueColumns, ValueReader
+from kvwal.store.contents.sources import StoredSource, archived_contents
+from kvwal.values.reader import StoredValues
+from kvwal_archive.contents.values import with_values
 from kvwal_archive.faults import ObjectMissing
 from kvwal_archive.layout import Place
 from kvwal_archive.objects import Objects, open_objects
@@ -136,7 +141,9 @@ class ChangesReader(StreamReader):
     def _rows(self, changes: LogRange) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        for batch in self._archived(changes) if changes.objects else self._logged(changes):
+        read = self._values(changes.place).read
+        found = self._archived(changes) if changes.objects else self._logged(changes)
+        for batch in chain.from_iterable(with_values(read, rows) for rows in found):
             yield from with_node(pa.Table.from_batches([batch]), changes.place.node).combine_chunks().to_batches()
 
     def _archived(self, changes: LogRange) -> Iterator[pa.RecordBatch]:
@@ -168,6 +175,14 @@ class ChangesReader(StreamReader):
             if not rows and feed.position < changes.last:
                 raise not_kept(changes.place, feed.position + 1, changes.last)
             yield from to_table([row for row in rows if row[0] <= changes.last]).combine_chunks().to_batches()
+
+    def _values(self, place: Place) -> StoredValues:
+        """The large values of a log, beside it and in the archive."""
+        root, archive = self._options.root, self._archive()
+        folders = [] if root is None else [log_folder(Path(str(root)), place)]
+        objects = None if archive is None else open_objects(archive)
+        source = StoredSource(OS_DISK, lambda: folders, lambda: archived_contents(objects, *place[:3]))
+        return StoredValues(place.business, lambda: source)
 
     def _archive(self) -> str | None:
         return self._opened().archive

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from datetime import date
+from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from kvwal.config import Flush
-from kvwal.entry import DataEntry, Entry
+from kvwal.config import Flush, check_file
+from kvwal.entry import DataEntry, Entry, is_claimed
 from kvwal.errors import CodecError
 from kvwal.hlc import to_timestamp
 from kvwal.log.submission import Decide
 from kvwal.store.aio.structure import AsyncStructure, OpenStore
+from kvwal.store.aio.waiting import ended
 from kvwal.structures.business import Business, LocalBusiness
 from kvwal.structures.map.changes import EntryBuilder
+from kvwal.structures.map.conditions import KnownValues, ValueNeeded
 from kvwal.structures.map.named import StructureCodecs, map_structure
 from kvwal.structures.map.reads import MapReads, seconds_left
 from kvwal.structures.map.transaction import MapInTransaction
 from kvwal.structures.time_to_live import TimeToLive
 from kvwal.structures.transaction import TransactionChanges, submission_of
 from kvwal.structures.watch import AsyncWatch, of_structure
+from kvwal.values.moved import FileValue
 
 _MISSING = object()
 
@@ -60,6 +65,24 @@ class Map(AsyncStructure):
         changes = self._changes or await self._open()
         return await self._commit(changes.put_all(items, ttl), sync)
 
+    async def put_file(self, key: Any, path: str | Path, ttl: TimeToLive | None = None) -> int:
+        """Put the bytes of a file, of any size, which is read on a thread: see `kvwal.Map.put_file`."""
+        changes = self._changes or await self._open()
+        changes.codecs.encode_key(key)
+        source, business = check_file("path", str(path)), self._opened()
+        made: list[FileValue] = []
+        try:
+            await ended(lambda: made.append(business.value_of_file(source)))
+        except asyncio.CancelledError as error:
+            if made and made[0].large is not None:
+                made[0].large.over(error)
+            raise
+        (value,) = made
+        future: asyncio.Future[int] = self._checked_loop().create_future()
+        submission = submission_of(business, [changes.put_value(key, value, ttl)], future)
+        submission.large = value.large
+        return await self._submit(submission, future)
+
     def transaction(self) -> Transaction:
         """A transaction: `async with jobs.transaction() as t: t["a"] = 1; del t["b"]` commits both at the end, or neither."""
         return Transaction(self)
@@ -93,12 +116,12 @@ class Map(AsyncStructure):
     async def replace(self, key: Any, expected: Any, value: Any) -> bool:
         """Put only if the key's value equals `expected` and has its type. Returns whether the value was put."""
         changes = self._changes or await self._open()
-        return await self._decide(*changes.replace(key, expected, value))
+        return await self._compared(lambda known: self._decide(*changes.replace(key, expected, value, known)))
 
     async def remove(self, key: Any, expected: Any) -> bool:
         """Delete only if the key's value equals `expected` and has its type. Returns whether the key was deleted."""
         changes = self._changes or await self._open()
-        return await self._decide(*changes.remove(key, expected))
+        return await self._compared(lambda known: self._decide(*changes.remove(key, expected, known)))
 
     async def commit_if(
         self,
@@ -108,8 +131,14 @@ class Map(AsyncStructure):
     ) -> bool:
         """Put all items and delete all `deletes` in one transaction, only if all conditions hold: see `kvwal.Map.commit_if`."""
         changes = self._changes or await self._open()
-        future: asyncio.Future[bool] = self._checked_loop().create_future()
-        return await self._submit(changes.conditional(conditions, items, deletes, future), future)
+        items = items if isinstance(items, Mapping) else list(items)
+        deletes = list(deletes)
+
+        def commit_once(known: KnownValues) -> Awaitable[bool]:
+            future: asyncio.Future[bool] = self._checked_loop().create_future()
+            return self._submit(changes.conditional(conditions, items, deletes, future, known), future)
+
+        return await self._compared(commit_once)
 
     async def pop(self, key: Any, default: Any = _MISSING) -> Any:
         """Delete the key and return the value that this delete removed; `default`, or `KeyError`, if the key was absent."""
@@ -121,15 +150,20 @@ class Map(AsyncStructure):
             if default is _MISSING:
                 raise KeyError(key) from error
             return default
-        if await self._decide(*change):
-            return self._opened().codecs.decode(removed[0].value, removed[0].value_class)
+        with self._opened().codecs.hold():
+            if await self._decide(*change):
+                return await self._value(removed[0])
         if default is _MISSING:
             raise KeyError(key)
         return default
 
     async def get(self, key: Any, default: Any = None) -> Any:
         """The value of `key`, or `default`."""
-        return (await self._reading()).get(key, default)
+        reads = await self._reading()
+        entry = reads._find(key)
+        if entry is not None and is_claimed(entry.value_class):
+            return await self._on_thread(lambda: reads.get(key, default))
+        return default if entry is None else reads._codecs.decode(entry.value, entry.value_class)
 
     async def contains(self, key: Any) -> bool:
         """Whether the key is present."""
@@ -141,7 +175,11 @@ class Map(AsyncStructure):
 
     async def entry(self, key: Any) -> DataEntry | None:
         """The latest entry of `key` with its raw bytes, None if it is absent."""
-        return (await self._reading()).entry(key)
+        reads = await self._reading()
+        entry = reads._find(key)
+        if entry is not None and is_claimed(entry.value_class):
+            return await self._on_thread(lambda: reads.entry(key))
+        return None if entry is None else entry.public()
 
     async def scan(self, prefix: str | bytes | tuple[Any, ...] | None = None) -> AsyncIterator[tuple[Any, Any]]:
         """Keys and values in key order: all of them, or those whose key begins with `prefix`: see `kvwal.Map.scan`."""
@@ -178,6 +216,24 @@ class Map(AsyncStructure):
     async def _find(self, key: Any) -> Entry | None:
         """The latest stored entry of the key, None if it is absent."""
         return (await self._reading())._find(key)
+
+    async def _value(self, entry: Entry) -> Any:
+        """The value of a stored entry. A large one is read on a thread."""
+        codecs = self._opened().codecs
+        if is_claimed(entry.value_class):
+            return await self._on_thread(lambda: codecs.decode(entry.value, entry.value_class))
+        return codecs.decode(entry.value, entry.value_class)
+
+    async def _compared(self, write: Callable[[KnownValues], Awaitable[bool]]) -> bool:
+        """See `kvwal.structures.map.map.Map._compared`."""
+        codecs = self._opened().codecs
+        known = KnownValues(codecs)
+        with codecs.hold():
+            while True:
+                try:
+                    return await write(known)
+                except ValueNeeded as needed:
+                    await self._on_thread(partial(known.add, needed))
 
     async def _expires(self, business: Business, key_class: str, key: bytes) -> int | None:
         return business.state.expires(key_class, key)

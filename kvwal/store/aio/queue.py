@@ -10,8 +10,8 @@ from typing import Any
 
 from kvwal.config import Flush
 from kvwal.counted import counted
-from kvwal.entry import DataEntry, Entry
-from kvwal.errors import KvwalError, QueueFull
+from kvwal.entry import DataEntry, Entry, is_claimed
+from kvwal.errors import ContentDamaged, KvwalError, QueueFull
 from kvwal.store.aio.structure import AsyncStructure, OpenStore
 from kvwal.store.aio.transaction import AsyncTransaction, hand_over
 from kvwal.store.aio.waiting import TaskWaiter, put_when_room, taken_by, uncancelled
@@ -28,6 +28,7 @@ from kvwal.structures.queue_items.reservation import Reservation
 from kvwal.structures.time_to_live import TimeToLive
 from kvwal.structures.transaction import TransactionChanges
 from kvwal.structures.watch import AsyncWatch
+from kvwal_archive.errors import ArchiveError
 
 _SHOWN = 10
 """Places of items that an error names."""
@@ -127,7 +128,8 @@ class Queue(AsyncStructure, AsyncIterator[Any], SettableOptions[Coroutine[Any, A
 
     async def peek(self) -> Any:
         """The first item, which stays. `queue.Empty` if there is none to take."""
-        return (await self._reading()).peek()
+        queue = await self._reading()
+        return await self._on_thread(queue.peek)
 
     async def browse(self) -> AsyncIterator[Any]:
         """The items that can be taken, in order. They stay; items that are put or taken meanwhile may be there or not."""
@@ -165,7 +167,7 @@ class Queue(AsyncStructure, AsyncIterator[Any], SettableOptions[Coroutine[Any, A
     async def purge(self) -> int:
         """Take all items that are there now away, the delayed ones too, and return how many. In transactions of 10,000."""
         purged, left = 0, await self.count() + await self.delayed()
-        while left > 0 and (taken := await self._take(min(left, MOST_TAKEN), purges=True)):
+        while left > 0 and (taken := (await self._take(min(left, MOST_TAKEN), purges=True))[0].entries):
             purged += len(taken)
             left -= len(taken)
         return purged
@@ -175,11 +177,13 @@ class Queue(AsyncStructure, AsyncIterator[Any], SettableOptions[Coroutine[Any, A
         many. They keep their priority and their time to live. `queue.Full` if the other queue has no room for them.
         """
         target = Queue(self._store, self._name, to, self._flush)
-        async with AsyncTransaction(self, counts=False) as t:
-            target._attach(await self._open_business())
-            held = await QueueInTransaction(t.changes, self).hold(most)
-            QueueInTransaction(t.changes, target).put_entries(held)
-            return len(held)
+        business = await self._open_business()
+        with business.codecs.hold():  # see `kvwal.structures.queue.queue.Queue.move`
+            async with AsyncTransaction(self, counts=False) as t:
+                target._attach(business)
+                held = await QueueInTransaction(t.changes, self).hold(most)
+                QueueInTransaction(t.changes, target).put_entries(held)
+                return len(held)
 
     def transaction(self) -> QueueTransaction:
         """`async with q.transaction() as t: x = await t.take(); t.put(y)`: all of it at the end of the block, or nothing."""
@@ -220,9 +224,26 @@ class Queue(AsyncStructure, AsyncIterator[Any], SettableOptions[Coroutine[Any, A
 
     async def _taken(self, most: int, timeout: float | None) -> list[Any]:
         queue = await self._reading()
-        return queue._decoded(await taken_by(queue._takers, partial(self._take, most), timeout))
+        return await taken_by(queue._takers, partial(self._take_values, most), timeout)
 
-    async def _take(self, most: int, *, purges: bool = False) -> list[Entry]:
+    async def _take_values(self, most: int) -> list[Any]:
+        """See `kvwal.structures.queue.queue.Queue._take_values`."""
+        with self._opened_queue()._business.codecs.hold():
+            held, waiter = await self._take(most)
+            try:
+                return await self._values(held.entries)
+            except (ContentDamaged, ArchiveError, asyncio.CancelledError):
+                await self._put_back(held, waiter)
+                raise
+
+    async def _values(self, entries: list[Entry]) -> list[Any]:
+        """The values of items. Large ones are read on a thread."""
+        queue = self._opened_queue()
+        if any(is_claimed(entry.value_class) for entry in entries):
+            return await self._on_thread(lambda: queue._decoded(entries))
+        return queue._decoded(entries)
+
+    async def _take(self, most: int, *, purges: bool = False) -> tuple[Reservation, TaskWaiter]:
         queue = self._opened_queue()
         held = Reservation()
         waiter = TaskWaiter(self._checked_loop())
@@ -238,7 +259,7 @@ class Queue(AsyncStructure, AsyncIterator[Any], SettableOptions[Coroutine[Any, A
         except Exception:
             queue._state.give_back(held)
             raise
-        return held.entries
+        return held, waiter
 
     async def _put_back(self, held: Reservation, taking: TaskWaiter) -> None:
         """Put the items of a take that the log writer has back at their places. Returns when they are durable there, or when the
@@ -302,7 +323,9 @@ class QueueInTransaction(QueuePuts):
     async def _taken(self, most: int, timeout: float | None) -> list[Any]:
         self._block_changes.check_open()
         queue = self._queue._opened_queue()
-        return queue._decoded(await taken_by(queue._takers, partial(self._held, most, decodes=True), timeout))
+        return await self._queue._values(
+            await taken_by(queue._takers, partial(self._held, most, decodes=True), timeout)
+        )
 
     def _queue_changes(self) -> QueueChanges:
         return self._queue._opened_queue()._changes

@@ -78,7 +78,7 @@ class AsyncStructure(Handle):
             business = await self._open_business()
             return await self._on_thread(lambda: business.feed(start))
 
-        return AsyncWatch(begin, self._on_thread, shows)
+        return AsyncWatch(begin, self._on_thread, shows, lambda: self._opened().codecs.whole)
 
     async def _in_batches(self, begin: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
         """What the iterator of `begin` gives. It is read on a thread, many items at a time."""

@@ -2,17 +2,20 @@
 
 1. The settled claim files are listed. 2. The active segment is sealed, and a checkpoint made. 3. The archiver deletes the
 listed files that neither the snapshot nor a segment names: each entry that named them before 1 is in the log that it reads, and
-later entries name new files, or what the snapshot names. 4. What is left in a file that is mostly dead is written again.
+later entries name new files, or what the snapshot names. Those that only history names stay for `content_keep_seconds` before.
+4. What is left in a file that is mostly dead is written again.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from kvwal.archiver.jobs import Clean, Cleaned, SegmentRef
-from kvwal.content.claim import Claim, claim_of, name_of
+from kvwal.archiver.jobs import ArchiveTarget, Clean, Cleaned, Keep, SegmentRef
+from kvwal.archiver.kept_contents import has_kept, lacks_room
+from kvwal.content.claim import Claim, claim_of, has_claim, name_of, with_claim
 from kvwal.entry import Entry
 from kvwal.errors import ContentDamaged
 from kvwal.log.log import Log
@@ -36,7 +39,16 @@ class Candidates(NamedTuple):
 class ContentCare:
     """The background's work on the contents of one log. Used on the store's event loop, by one job at a time."""
 
-    def __init__(self, contents: OpenContents, log: Log, memory: BusinessMemory, context: StoreContext) -> None:
+    def __init__(
+        self, contents: OpenContents, log: Log, memory: BusinessMemory, context: StoreContext,
+        target: Callable[[], ArchiveTarget | None],
+    ) -> None:  # fmt: skip
+        """`target` is the log's place in the archive, None without one."""
+        settings = context.settings
+        self._keep = Keep(int(settings.content_keep_seconds * 1000), settings.content_keep_percent)
+        self._target = target
+        self._kept = has_kept(context.ports.disk, log.folder)
+        self._kept_until_ms = 0
         self._contents = contents
         self._log = log
         self._memory = memory
@@ -44,7 +56,9 @@ class ContentCare:
         self._cleaned = -1
         """The changes of contents at the last cleaning; none was made yet."""
         self.waits = False
-        """Whether the last cleaning left files that only segments name: they may go when these segments are dropped."""
+        """Whether the last cleaning left files that may go without another change: those that only segments name, when these are
+        dropped, and those that only a snapshot names which does not cover all segments yet.
+        """
 
     async def seal(self) -> None:
         """End the open claim file, so that it can be archived. Raises `OSError`."""
@@ -56,21 +70,43 @@ class ContentCare:
         None if no content was changed since the last cleaning, and none was given up: then the log names what it named.
         """
         changes = self._contents.files.changes + sum(state.changes for state in self._memory.contents().values())
-        if changes == self._cleaned and not self.waits:
+        changes += self._memory.claim_changes or 0
+        if changes == self._cleaned and not self.waits and not self.keeps_too_long():
             return Candidates([], changes)
         return Candidates(await self._context.ports.workers.run(self._contents.files.candidates), changes)
 
+    def keeps_too_long(self) -> bool:
+        """Whether claim files that only history names are kept, and some of them may go: they are old, or there is no room."""
+        if not self._kept:
+            return False
+        ports = self._context.ports
+        return ports.clock.wall_ms() >= self._kept_until_ms or lacks_room(
+            ports.disk, self._log.folder, self._keep.percent
+        )
+
     async def clean(self, candidates: Candidates) -> None:
         """After the checkpoint: delete what nothing names, and write again what is left of sparse files."""
+        if self._contents.files.is_held():
+            return  # somebody reads what was replaced meanwhile; a later checkpoint cleans
         # A transaction may have copied a content of one of them meanwhile, and its entry is not logged yet.
-        if files := self._contents.files.only_settled(candidates.files):
-            refs = [SegmentRef.of(segment) for segment in self._log.sealed]
-            job = Clean(str(self._log.folder), files, refs)
+        files = self._contents.files.only_settled(candidates.files)
+        if files or self.keeps_too_long():
+            refs, covered = [SegmentRef.of(segment) for segment in self._log.sealed], self._log.covered
+            job = Clean(str(self._log.folder), files, refs, self._keep, self._target() if self._keep.ms else None)
             done = await self._context.archiver.do(job, Cleaned)
-            self.waits = bool(done.waiting)
+            self.waits = bool(done.waiting) or any(segment.last > covered for segment in refs)
+            self._kept, self._kept_until_ms = bool(done.kept), done.due_ms
+            self._tell(done)
             if done.sparse:
                 await self._write_again(set(done.sparse))
         self._cleaned = candidates.changes
+
+    def _tell(self, done: Cleaned) -> None:
+        if done.for_room:
+            self._context.logger.warning(
+                "bytes of contents that only history names were deleted, because the disk has no room for them",
+                folder=str(self._log.folder), files=done.for_room, bytes=done.room_bytes, not_archived=done.nowhere,
+            )  # fmt: skip
 
     async def _write_again(self, files: set[str]) -> None:
         """Write again what is live in these files. A damaged content keeps nobody else: its error is raised at the end."""
@@ -95,15 +131,18 @@ class ContentCare:
             raise damaged
 
     def _entries_in(self, files: set[str]) -> list[Entry]:
-        """The latest entries with bytes in some files, of about `_ROUND_BYTES` together."""
+        """The latest entries with bytes in some files, of about `_ROUND_BYTES` together. Items of queues are not among them: they
+        stay where they are until they are taken.
+        """
         found: list[Entry] = []
         size = 0
-        for state in self._memory.contents().values():
-            for entry in state.all_ordered():
-                claim = claim_of(entry)
-                if claim.file in files and size < _ROUND_BYTES:
-                    found.append(entry)
-                    size += claim.length
+        for entry in self._memory.latest_kept():
+            if not has_claim(entry):
+                continue
+            claim = claim_of(entry)
+            if claim.file in files and size < _ROUND_BYTES:
+                found.append(entry)
+                size += claim.length
         return found
 
     def _copied(self, entry: Entry, claim: Claim) -> Claim:
@@ -113,7 +152,7 @@ class ContentCare:
 
     async def _replace(self, entry: Entry, claim: Claim) -> None:
         """Log the new claim of a content, unless it was changed meanwhile."""
-        made = Entry(entry.key, entry.key_class, claim.value(), entry.value_class, False, 0)
+        made = with_claim(entry, claim)
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         await self._log.ring.put_soon(Submission([made], size_of([made]), future, unless_changed(entry, made)))
         await future

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from kvwal.archiver.kept_contents import kept_files
+from kvwal.content.containers.record import claim_folders
 from kvwal.content.folder import claim_files
 from kvwal.content.source import ContentSource
 from kvwal.log.files.names import log_folder
@@ -36,6 +38,10 @@ class StoredSource(ContentSource):
         archived = None if folders else self._archived()
         return sizes if archived is None else archived.sizes()
 
+    def kept(self) -> set[str]:
+        """The claim files beside the logs that only history names, as their last cleaning found them."""
+        return {file for folder in self._stored_in() for file in kept_files(self._disk, folder)}
+
 
 def source_of_logs(
     options: Options, business: str, places: Callable[[], Iterable[Place]], archive: Callable[[], Objects | None]
@@ -43,7 +49,7 @@ def source_of_logs(
     """The source of a business whose logs are at `places` under a root. The archive is opened when a file is in none."""
 
     def folders() -> Iterator[Path]:
-        return (log_folder(options.root, place) for place in places())
+        return (one for place in places() for one in claim_folders(options.disk, log_folder(options.root, place)))
 
     names = (options.namespace, options.cluster, business)
     return StoredSource(options.disk, folders, lambda: archived_contents(archive(), *names))

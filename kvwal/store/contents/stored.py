@@ -24,7 +24,7 @@ class StoredContents(ContentReads):
         structure = content_structure(name)
         names: Names = _NamesNow(reader, structure) if at is None else reader.as_of(at, structure)
         self._reader = reader
-        self.source = reader.content_source
+        self.source = reader.content_source if at is None else reader.content_source.of_past()
         """Where the bytes are."""
         super().__init__(f"{business}/{structure}", structure, names, registry, self.source)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from kvwal.history.reads.merged_scan import log_size
 from kvwal.history.reads.tail_reader import Uncounted, read_log
+from kvwal.log.files.names import log_folder
 from kvwal.ports.space import space_stats
 from kvwal.store.options import Options
 
@@ -19,6 +21,28 @@ def sizes_of_files(options: Options) -> dict[str, int | None]:
         of_node = options.reach(partial(log_size, options.disk, options.root, place))
         sizes[place.business] = sizes.get(place.business, 0) + of_node
     return dict(sorted({**sizes, **dict.fromkeys(closed)}.items()))
+
+
+class FileStates(NamedTuple):
+    """The files of all logs of a store: path, bytes and time of the last change of each; and the latest of these times.
+
+    A log that was written to between two of them differs, unless both were taken within some milliseconds of the write.
+    """
+
+    files: tuple[tuple[str, int, int], ...]
+    changed_ns: int
+
+
+def states_of_files(options: Options) -> FileStates:
+    """The states of the files of all logs that this user may read. No file is opened."""
+    disk, found = options.disk, []
+    for place in options.places(closed=set()):
+        folder = log_folder(options.root, place)
+        for name in disk.names(folder):
+            path = folder / name
+            with suppress(FileNotFoundError):  # a checkpoint covers it, and has deleted it meanwhile
+                found.append((str(path), disk.size(path), disk.changed_ns(path)))
+    return FileStates(tuple(found), max((changed for _, _, changed in found), default=0))
 
 
 def read_only_stats(options: Options) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from kvwal.key_class import DROPPED, TIME_MARK
 from kvwal.log.appender import Appender, storage_full
 from kvwal.log.checkpoint import checkpoint
 from kvwal.log.files.chain import check_belongs
-from kvwal.log.files.format import Header, format_for
+from kvwal.log.files.format import Header, format_of
 from kvwal.log.files.names import log_folder
 from kvwal.log.files.retired import bring_back, remove_end
 from kvwal.log.files.segment import SealedSegment
@@ -181,7 +181,7 @@ class _Batch:
         try:
             for source in sources:
                 for block in in_blocks(self._lacking(source, latest), size_of):
-                    format = format_for({entry.key_class for entry in block})
+                    format = format_of(block)
                     appender.append([encode_entries(block)], len(block), sync=False, format=format)
                     count += len(block)
             whole = True

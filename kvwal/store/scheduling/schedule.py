@@ -13,6 +13,8 @@ from kvwal.store.scheduling.timetable import Timetable
 MAINTENANCE_SECONDS = 600.0
 """Interval of the jobs that look at what the archive holds."""
 _RELIEF_SECONDS = 10.0
+_CLEANING_SECONDS = 60.0
+"""Interval of the cleanings that no checkpoint begins: of claim files that were kept, and may go now."""
 _LONGEST_RELIEF_RETRY = 60.0
 _WORTH_FRACTION = 10
 _WORTH_BYTES = 1 << 20
@@ -32,6 +34,7 @@ class MaintenanceJob(Enum):
     ARCHIVE = "archive"
     CHECKPOINT = "checkpoint"
     COMPACT = "compact"
+    CLEAN = "clean"
 
 
 class Schedule:
@@ -54,6 +57,7 @@ class Schedule:
         self._archive_due = now + settings.archive_seconds
         self._checkpoint_due = now + settings.checkpoint_seconds
         self._compaction_due = now + MAINTENANCE_SECONDS
+        self._cleaning_due = now + _CLEANING_SECONDS
         self.timetable = Timetable(
             {
                 MaintenanceJob.RELIEVE.value: _LONGEST_RELIEF_RETRY,
@@ -61,15 +65,17 @@ class Schedule:
                 MaintenanceJob.ARCHIVE.value: settings.archive_seconds,
                 MaintenanceJob.CHECKPOINT.value: max(settings.checkpoint_seconds, MAINTENANCE_SECONDS),
                 MaintenanceJob.COMPACT.value: MAINTENANCE_SECONDS,
+                MaintenanceJob.CLEAN.value: MAINTENANCE_SECONDS,
             }
         )
 
-    def note(self, now: float, *, may_retire: bool) -> None:
+    def note(self, now: float, *, may_retire: bool, may_clean: Callable[[], bool]) -> None:
         """Note which jobs are wanted. To be called about every second, while a job runs too.
 
-        `may_retire`: the log holds nothing, and may be removed once the archive was asked what it holds.
+        `may_retire`: the log holds nothing, and may be removed once the archive was asked what it holds. `may_clean`: claim files
+        were kept, and may go.
         """
-        self.timetable.note(self._wanted(now, may_retire=may_retire), now)
+        self.timetable.note(self._wanted(now, may_retire=may_retire, may_clean=may_clean), now)
 
     def next_job(self, now: float) -> MaintenanceJob | None:
         """The job that is to begin, None if none is due. The timer of the job begins again. It runs until `ended`."""
@@ -83,14 +89,17 @@ class Schedule:
             self._checkpoint_due = now + self._settings.checkpoint_seconds
         elif job is MaintenanceJob.COMPACT:
             self._compaction_due = now + MAINTENANCE_SECONDS
+        elif job is MaintenanceJob.CLEAN:
+            self._cleaning_due = now + _CLEANING_SECONDS
         return job
 
-    def _wanted(self, now: float, *, may_retire: bool) -> set[str]:
+    def _wanted(self, now: float, *, may_retire: bool, may_clean: Callable[[], bool]) -> set[str]:
         if self._log.writer.failed is not None:
             return set()
         wanted = {
             MaintenanceJob.RELIEVE: self._log.writer.full is not None and now >= self._relief_due,
             MaintenanceJob.CHECKPOINT: self.checkpoint_is_due(now),
+            MaintenanceJob.CLEAN: now >= self._cleaning_due and may_clean(),
         }
         if self._archive is not None:
             wanted[MaintenanceJob.ARCHIVE] = self._wants_archive(self._archive, now, may_retire)

@@ -121,7 +121,7 @@ class Contents(Handle, ContentReads):
     def at(self, moment: int | date) -> ContentReads:
         """The contents as they were at a moment: see `Map.at`. Bytes that were replaced since come from the archive."""
         state = self._business.as_of(to_timestamp(moment), self._structure)
-        return ContentReads(self.name, self._structure, state, self._codecs, self._source)
+        return ContentReads(self.name, self._structure, state, self._codecs, self._business.content_source.of_past())
 
     def watch(self, after: int | date | str | None = None) -> Watch:
         """The changes of names from now on, or after a moment: see `Map.watch`."""

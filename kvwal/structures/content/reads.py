@@ -62,6 +62,10 @@ class ContentReads:
                 raise ConfigError(f"{what}={value!r} must be a whole number of bytes, 0 or more.")
         return self._of_latest(name, lambda claim: self._source.open(self._what(name), claim, offset, length))
 
+    def open_checked(self, name: str) -> BufferedReader:
+        """A binary file over all bytes, which are not given if they are damaged: see `ContentSource.open_checked`."""
+        return self._of_latest(name, partial(self._source.open_checked, self._what(name)))
+
     def export(self, name: str, path: str | Path) -> int:
         """Write the bytes of a content into the new file `path`; returns their number. `ConfigError` if the file is there.
 

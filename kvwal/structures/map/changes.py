@@ -11,11 +11,11 @@ from kvwal.entry import Entry, make_entry
 from kvwal.errors import ConfigError
 from kvwal.log.submission import Completion, ConditionalSubmission, Decide, GroupView, cut, size_of
 from kvwal.structures.business import Business
+from kvwal.structures.map.conditions import Condition, Expected, KnownValues
 from kvwal.structures.time_to_live import TimeToLive, expiry_of
 from kvwal.structures.transaction import submission_of
+from kvwal.values.moved import FileValue
 
-_SEVERAL_ENCODINGS = ("json", "float")
-"""Codecs that may encode equal values as different bytes: the order of a dict's keys, and -0.0."""
 _DELETES = 5_000
 _DELETES_BYTES = 1 << 20
 """Limits of one transaction when many keys are deleted. A transaction is one group commit, and other writes wait for it."""
@@ -29,7 +29,6 @@ class Absence(Enum):
 
 ABSENT: Final = Absence.ABSENT
 """In the conditions of `Map.commit_if`: the key is absent."""
-Condition = Callable[[GroupView], bool]
 OnDelete = Callable[[Entry], None]
 """Called with the entry that a conditional delete ends."""
 
@@ -49,6 +48,12 @@ class EntryBuilder:
         if ttl is None:
             return [Entry(key_bytes, key_class, value_bytes, value_class, False, 0)]
         return [make_entry(key_bytes, key_class, value_bytes, value_class, False, 0, self._end(ttl))]
+
+    def put_value(self, key: Any, value: FileValue, ttl: TimeToLive | None) -> Entry:
+        """A put of a value that is encoded already, which expires after `ttl` (None: never)."""
+        key_bytes, key_class = self.codecs.encode_key(key)
+        end = 0 if ttl is None else self._end(ttl)
+        return make_entry(key_bytes, key_class, value.value, value.value_class, False, 0, end)
 
     def put_all(
         self, items: Mapping[Any, Any] | Iterable[tuple[Any, Any]], ttl: TimeToLive | None = None
@@ -72,13 +77,13 @@ class EntryBuilder:
         identity = (entries[0].key_class, entries[0].key)
         return entries, lambda group: entries if group.lookup(*identity) is None else []
 
-    def replace(self, key: Any, expected: Any, value: Any) -> tuple[list[Entry], Decide]:
+    def replace(self, key: Any, expected: Any, value: Any, known: KnownValues) -> tuple[list[Entry], Decide]:
         """A put that happens only if the key's value equals `expected` and is of its type."""
-        return self._if_equal(self.put(key, value), expected)
+        return self._if_equal(self.put(key, value), expected, known)
 
-    def remove(self, key: Any, expected: Any) -> tuple[list[Entry], Decide]:
+    def remove(self, key: Any, expected: Any, known: KnownValues) -> tuple[list[Entry], Decide]:
         """A delete that happens only if the key's value equals `expected` and is of its type."""
-        return self._if_equal(self.delete(key), expected)
+        return self._if_equal(self.delete(key), expected, known)
 
     def discard(self, key: Any, on_delete: OnDelete) -> tuple[list[Entry], Decide]:
         """A delete that happens only if the key is there. `on_delete` is called with the entry that the delete ends."""
@@ -98,13 +103,14 @@ class EntryBuilder:
         items: Mapping[Any, Any] | Iterable[tuple[Any, Any]],
         deletes: Iterable[Any],
         future: Completion,
+        known: KnownValues,
     ) -> ConditionalSubmission:
         """Puts and deletes as one transaction, which happens only if each condition holds: see `Map.commit_if`."""
         entries = self.put_all(items) + [entry for key in deletes for entry in self.delete(key)]
-        return self.conditional_entries(conditions, entries, future)
+        return self.conditional_entries(conditions, entries, future, known)
 
     def conditional_entries(
-        self, conditions: Mapping[Any, Any], entries: list[Entry], future: Completion
+        self, conditions: Mapping[Any, Any], entries: list[Entry], future: Completion, known: KnownValues
     ) -> ConditionalSubmission:
         """As `conditional`, of entries that are encoded already."""
         if not entries or not conditions:
@@ -112,7 +118,7 @@ class EntryBuilder:
                 f"{self._business.name}: a conditional transaction needs a condition and a change; nothing was written."
             )
         encoded = [self.codecs.encode_key(key)[::-1] for key in conditions]
-        checks = [self._condition(*pair) for pair in zip(encoded, conditions.values(), strict=True)]
+        checks = [self._condition(*pair, known) for pair in zip(encoded, conditions.values(), strict=True)]
         plain = submission_of(self._business, entries, future)
         guards = set(
             encoded
@@ -153,27 +159,16 @@ class EntryBuilder:
 
         return [delete], decide
 
-    def _if_equal(self, entries: list[Entry], expected: Any) -> tuple[list[Entry], Decide]:
-        holds = self._condition((entries[0].key_class, entries[0].key), expected)
+    def _if_equal(self, entries: list[Entry], expected: Any, known: KnownValues) -> tuple[list[Entry], Decide]:
+        holds = self._condition((entries[0].key_class, entries[0].key), expected, known)
         return entries, lambda group: entries if holds(group) else []
 
-    def _condition(self, identity: tuple[str, bytes], expected: Any) -> Condition:
+    def _condition(self, identity: tuple[str, bytes], expected: Any, known: KnownValues) -> Condition:
         """Whether a key's value equals `expected` and is of its type; or whether the key is `ABSENT`."""
         if expected is ABSENT:
             return lambda group: group.lookup(*identity) is None
-        wanted, wanted_class = self.codecs.encode_value(expected)
-        decode = self.codecs.decode
-
-        def holds(group: GroupView) -> bool:
-            entry = group.lookup(*identity)
-            if entry is None or entry.value_class != wanted_class:
-                return False
-            if entry.value == wanted:
-                return True
-            several = wanted_class in _SEVERAL_ENCODINGS
-            return several and bool(decode(entry.value, wanted_class) == decode(wanted, wanted_class))
-
-        return holds
+        wanted = Expected(self.codecs, expected, known)
+        return lambda group: wanted.is_value_of(group.lookup(*identity))
 
 
 def in_transactions(deletes: Iterable[Entry], most_bytes: int = _DELETES_BYTES) -> Iterator[list[Entry]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from concurrent.futures import Future
 from datetime import date
+from pathlib import Path
 from typing import Any
 
+from kvwal.config import check_file
 from kvwal.entry import DataEntry, Entry
 from kvwal.errors import CodecError
 from kvwal.hlc import to_timestamp
@@ -16,6 +18,7 @@ from kvwal.ports.boundary import CommitFuture
 from kvwal.structures.business import Business
 from kvwal.structures.handle import Handle
 from kvwal.structures.map.changes import EntryBuilder
+from kvwal.structures.map.conditions import KnownValues, ValueNeeded
 from kvwal.structures.map.reads import MapReads, seconds_left
 from kvwal.structures.map.transaction import MapInTransaction
 from kvwal.structures.time_to_live import TimeToLive
@@ -62,6 +65,20 @@ class Map(Handle, MapReads, MutableMapping[Any, Any]):
     def put(self, key: Any, value: Any, ttl: TimeToLive | None = None, *, sync: bool = False) -> int:
         """Put, and return the timestamp. The key counts as absent after `ttl`, seconds or a `timedelta`."""
         return commit(self._business, self._changes.put(key, value, ttl), sync=sync)
+
+    def put_file(self, key: Any, path: str | Path, ttl: TimeToLive | None = None) -> int:
+        """Put the bytes of a file, of any size, and return the timestamp. `ConfigError` if it cannot be read, and on a cluster.
+
+        `open` reads them in parts.
+        """
+        self._codecs.encode_key(key)  # before the file is read
+        value = self._business.value_of_file(check_file("path", str(path)))
+        waiter = Waiter()
+        submission = submission_of(self._business, [self._changes.put_value(key, value, ttl)], waiter)
+        submission.large = value.large
+        self._business.submit(submission, waits=True)
+        timestamp: int = waiter.result()
+        return timestamp
 
     def submit(self, key: Any, value: Any, ttl: TimeToLive | None = None) -> Future[int]:
         """Put without waiting, and return a future of the timestamp. Waits only while the ring is full.
@@ -120,11 +137,11 @@ class Map(Handle, MapReads, MutableMapping[Any, Any]):
 
     def replace(self, key: Any, expected: Any, value: Any) -> bool:
         """Put only if the key's value equals `expected` and is of its type. Returns whether it was put."""
-        return self._decide(*self._changes.replace(key, expected, value))
+        return self._compared(lambda known: self._decide(*self._changes.replace(key, expected, value, known)))
 
     def remove(self, key: Any, expected: Any) -> bool:
         """Delete only if the key's value equals `expected` and is of its type. Returns whether it was deleted."""
-        return self._decide(*self._changes.remove(key, expected))
+        return self._compared(lambda known: self._decide(*self._changes.remove(key, expected, known)))
 
     def commit_if(
         self,
@@ -138,8 +155,14 @@ class Map(Handle, MapReads, MutableMapping[Any, Any]):
         must be absent. They are decided in the order of the log: a transaction that a process sends late is refused.
         `ConfigError` without a condition or a change.
         """
-        waiter = Waiter()
-        return self._decided(self._changes.conditional(conditions, items, deletes, waiter), waiter)
+
+        def commit_once(known: KnownValues) -> bool:
+            waiter = Waiter()
+            return self._decided(self._changes.conditional(conditions, items, deletes, waiter, known), waiter)
+
+        items = items if isinstance(items, Mapping) else list(items)
+        deletes = list(deletes)
+        return self._compared(commit_once)
 
     def pop(self, key: Any, default: Any = _MISSING) -> Any:
         """Delete, and return the value that this delete ended. If the key is absent, return `default`, or raise `KeyError`."""
@@ -150,8 +173,9 @@ class Map(Handle, MapReads, MutableMapping[Any, Any]):
             if default is _MISSING:
                 raise KeyError(key) from error
             return default
-        if self._decide(*change):
-            return self._codecs.decode(ended[0].value, ended[0].value_class)
+        with self._codecs.hold():
+            if self._decide(*change):
+                return self._codecs.decode(ended[0].value, ended[0].value_class)
         if default is _MISSING:
             raise KeyError(key)
         return default
@@ -163,10 +187,10 @@ class Map(Handle, MapReads, MutableMapping[Any, Any]):
         """
         while (first := self._state.first()) is not None:
             ended: list[Entry] = []
-            if self._decide(*self._changes.discard_stored(first, ended.append)):
-                return self._codecs.decode_key(first.key, first.key_class), self._decode(
-                    ended[0].value, ended[0].value_class
-                )
+            with self._codecs.hold():
+                if self._decide(*self._changes.discard_stored(first, ended.append)):
+                    value = self._decode(ended[0].value, ended[0].value_class)
+                    return self._codecs.decode_key(first.key, first.key_class), value
         raise KeyError("popitem(): the map is empty")
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
@@ -214,7 +238,7 @@ class Map(Handle, MapReads, MutableMapping[Any, Any]):
         the changes after that moment are not kept any more. See `Watch` for how it ends. A warning is logged of each interval, of
         those asked for, of which a lost disk may have taken changes along.
         """
-        return Watch(self._business.feed(parse_start(after)))
+        return Watch(self._business.feed(parse_start(after)), whole=self._codecs.whole)
 
     def _submit(self, entries: list[Entry]) -> Future[int]:
         future: CommitFuture[int] = CommitFuture()
@@ -226,8 +250,21 @@ class Map(Handle, MapReads, MutableMapping[Any, Any]):
         return self._decided(submission_of(self._business, entries, waiter, decide), waiter)
 
     def _commit_entries_if(self, conditions: Mapping[Any, Any], entries: list[Entry]) -> bool:
-        waiter = Waiter()
-        return self._decided(self._changes.conditional_entries(conditions, entries, waiter), waiter)
+        def commit_once(known: KnownValues) -> bool:
+            waiter = Waiter()
+            return self._decided(self._changes.conditional_entries(conditions, entries, waiter, known), waiter)
+
+        return self._compared(commit_once)
+
+    def _compared(self, write: Callable[[KnownValues], bool]) -> bool:
+        """The answer of a conditional write, after reading the large values that its conditions need."""
+        known = KnownValues(self._codecs)
+        with self._codecs.hold():  # before the decision: what it names is not collected
+            while True:
+                try:
+                    return write(known)
+                except ValueNeeded as needed:
+                    known.add(needed)
 
     def _decided(self, submission: Submission, waiter: Waiter) -> bool:
         self._business.submit(submission, waits=True)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import date
+from io import BufferedIOBase
 from typing import Any
 
-from kvwal.codecs import Codecs
-from kvwal.entry import Entry
+from kvwal.codecs import Codecs, Hold
+from kvwal.entry import DataEntry, Entry
 from kvwal.hlc import to_timestamp
 from kvwal.structures.business import LocalBusiness
 from kvwal.structures.map.changes import EntryBuilder
@@ -42,7 +43,7 @@ class NamedMap(Map):
 
     def watch(self, after: int | date | str | None = None) -> Watch:
         """See `Map.watch`."""
-        return Watch(self._local.feed(parse_start(after)), of_structure(self._structure))
+        return Watch(self._local.feed(parse_start(after)), of_structure(self._structure), self._codecs.whole)
 
 
 def map_structure(name: str) -> str:
@@ -72,6 +73,26 @@ class StructureCodecs(Codecs):
         for entry in entries:
             entry.key_class = self._front + entry.key_class
         return entries
+
+    def hold(self) -> Hold:
+        """See `Codecs.hold`."""
+        return self._registry.hold()
+
+    def public(self, entry: Entry) -> DataEntry:
+        """See `Codecs.public`."""
+        return self._registry.public(entry)
+
+    def whole(self, entry: DataEntry) -> DataEntry:
+        """See `Codecs.whole`."""
+        return self._registry.whole(entry)
+
+    def read(self, entry: Entry) -> Entry:
+        """See `Codecs.read`."""
+        return self._registry.read(entry)
+
+    def open(self, entry: Entry) -> BufferedIOBase:
+        """See `Codecs.open`."""
+        return self._registry.open(entry)
 
     def names(self) -> list[str]:
         """See `Codecs.names`."""

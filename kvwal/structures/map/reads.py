@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from html import escape
+from io import BufferedIOBase
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
-from kvwal.codecs import Codecs
+from kvwal.codecs import NO_HOLD, Codecs, Hold
 from kvwal.entry import DataEntry, Entry
-from kvwal.errors import CodecError, ConfigError, KvwalError
+from kvwal.errors import CodecError, ConfigError, ContentMissing, KvwalError
 from kvwal.key_codecs import END_OF_TUPLES
 from kvwal.structures.business import Memory
 from kvwal.structures.map.view import KeyBounds
 
+T = TypeVar("T")
 _SHOWN, _SHOWN_TEXT = 10, 200
 """Entries, and characters of each key and value, that a notebook shows."""
 
@@ -44,7 +46,12 @@ class MapReads(Mapping[Any, Any]):
         entry = self._lookup(key_class, data)
         if entry is None:
             raise KeyError(key)
-        return self._decode(entry.value, entry.value_class)
+        try:
+            return self._decode(entry.value, entry.value_class)
+        except ContentMissing:
+            if (later := self._replaced(entry)) is None:
+                raise KeyError(key) from None
+            return self._decode(later.value, later.value_class)
 
     def get(self, key: Any, default: Any = None) -> Any:
         """The value of `key`, or `default`."""
@@ -53,7 +60,12 @@ class MapReads(Mapping[Any, Any]):
         except CodecError:
             return default
         entry = self._lookup(key_class, data)
-        return default if entry is None else self._decode(entry.value, entry.value_class)
+        try:
+            return default if entry is None else self._decode(entry.value, entry.value_class)
+        except ContentMissing:
+            if entry is None or (later := self._replaced(entry)) is None:
+                return default
+            return self._decode(later.value, later.value_class)
 
     def __contains__(self, key: object) -> bool:
         return self._find(key) is not None
@@ -75,14 +87,35 @@ class MapReads(Mapping[Any, Any]):
     def entry(self, key: Any) -> DataEntry | None:
         """The latest entry of `key` with its raw bytes, None if it is absent. Needs no codec for the value."""
         entry = self._find(key)
-        return None if entry is None else entry.public()
+        if entry is None:
+            return None
+        try:
+            return self._codecs.public(entry)
+        except ContentMissing:
+            later = self._replaced(entry)
+            return None if later is None else self._codecs.public(later)
+
+    def open(self, key: Any) -> BufferedIOBase:
+        """A binary file over the bytes of a value, as its codec encoded them: a large one is not in memory whole. `KeyError`.
+
+        It shows the value as it was when it was opened.
+        """
+        entry = self._find(key)
+        if entry is None:
+            raise KeyError(key)
+        try:
+            return self._codecs.open(entry)
+        except ContentMissing:
+            if (later := self._replaced(entry)) is None:
+                raise KeyError(key) from None
+            return self._codecs.open(later)
 
     def entries(self, prefix: str | bytes | tuple[Any, ...] | None = None) -> Iterator[DataEntry]:
         """Live entries in key order: all of them, or those whose str (or bytes) key begins with `prefix`.
 
         A tuple as `prefix` selects the tuples that begin with its parts.
         """
-        return (entry.public() for entry in self._scan(prefix))
+        return map(self._codecs.public, self._scan(prefix))
 
     def scan(self, prefix: str | bytes | tuple[Any, ...] | None = None) -> Iterator[tuple[Any, Any]]:
         """Keys and values in key order: all of them, or those whose key begins with `prefix`, as `entries` selects them."""
@@ -113,13 +146,16 @@ class MapReads(Mapping[Any, Any]):
         decode_key, decode = self._codecs.decode_key, self._codecs.decode
         return (
             (decode_key(entry.key, entry.key_class), decode(entry.value, entry.value_class))
-            for entry in self.within(key_bounds(self._codecs, start, end), reverse=reverse, limit=limit)
+            for entry in self._within(key_bounds(self._codecs, start, end), reverse=reverse, limit=limit)
         )
 
     def within(self, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None) -> Iterator[DataEntry]:
         """As `range`, the entries within bounds of stored keys, with their raw bytes."""
+        return map(self._codecs.public, self._within(bounds, reverse=reverse, limit=limit))
+
+    def _within(self, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None) -> Iterator[Entry]:
         check_limit(limit)
-        return (entry.public() for entry in islice(self._state.between(bounds, reverse=reverse), limit))
+        return self._held(islice(self._state.between(bounds, reverse=reverse), limit))
 
     def _find(self, key: Any) -> Entry | None:
         identity = self.identity(key)
@@ -130,6 +166,24 @@ class MapReads(Mapping[Any, Any]):
         return self._codecs.identity(key)
 
     def _scan(self, prefix: str | bytes | tuple[Any, ...] | None) -> Iterator[Entry]:
+        return self._held(self._selected(prefix))
+
+    def _held(self, entries: Iterator[Entry]) -> Iterator[Entry]:
+        """The entries, whose large values are kept until they are iterated, or the iterator is dropped."""
+        hold = self._codecs.hold()
+        return entries if hold is NO_HOLD else while_held(entries, hold)
+
+    def _replaced(self, entry: Entry) -> Entry | None:
+        """What replaced an entry whose large value went while it was read; None if it was deleted.
+
+        Raises `ContentMissing`, or what else the read says now, if it is still the latest one of its key.
+        """
+        later = self._state.lookup(entry.key_class, entry.key)
+        if later is not None and later.value == entry.value:
+            self._codecs.public(later)
+        return later
+
+    def _selected(self, prefix: str | bytes | tuple[Any, ...] | None) -> Iterator[Entry]:
         if prefix is None:
             return self._state.all_ordered()
         if not isinstance(prefix, str | bytes | tuple):
@@ -183,6 +237,12 @@ def seconds_left(key: Any, expires: int | None, now_ms: int) -> float | None:
     if expires is None:
         raise KeyError(key)
     return max(0, expires - now_ms) / 1000 if expires else None
+
+
+def while_held(found: Iterator[T], hold: Hold) -> Iterator[T]:
+    """What an iterator gives. The hold is released at its end, or when the result is dropped."""
+    yield from found
+    hold.release()
 
 
 class _Items(ItemsView[Any, Any]):

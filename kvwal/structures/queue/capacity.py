@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
+from kvwal.content.claim import value_bytes
 from kvwal.counted import counted
 from kvwal.entry import Entry
 from kvwal.errors import QueueFull, TooLarge
@@ -38,7 +39,7 @@ class Room(NamedTuple):
 
 def room_of(entries: Iterable[Entry]) -> Room:
     """The room that these items take."""
-    sizes = [len(entry.value) for entry in entries]
+    sizes = list(map(value_bytes, entries))
     return Room(len(sizes), sum(sizes))
 
 
@@ -121,7 +122,7 @@ def _changed(structure: str, group: GroupView, content: Content) -> Room:
         for entry in entries:
             if entry.key_class == of_items:
                 items += -1 if entry.deleted else 1
-                size += -content.value_bytes(entry.key) if entry.deleted else len(entry.value)
+                size += -content.value_bytes(entry.key) if entry.deleted else value_bytes(entry)
     noted.room, noted.seen = Room(items, size), len(group.added)
     return noted.room
 

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 from kvwal.codecs import Codecs
 from kvwal.entry import DataEntry, Entry
-from kvwal.errors import QueueFull
+from kvwal.errors import ContentDamaged, QueueFull
 from kvwal.hlc import to_timestamp
 from kvwal.log.waiter import Waiter
 from kvwal.structures.business import LocalBusiness
 from kvwal.structures.handle import Handle
+from kvwal.structures.map.reads import while_held
 from kvwal.structures.queue.capacity import room_of
 from kvwal.structures.queue.changes import MOST_TAKEN, QueueChanges
 from kvwal.structures.queue.deliveries import Delivery, delivery_of
@@ -29,6 +30,7 @@ from kvwal.structures.queue_items.reservation import Reservation
 from kvwal.structures.time_to_live import TimeToLive
 from kvwal.structures.transaction import Transaction
 from kvwal.structures.watch import Watch, parse_start
+from kvwal_archive.errors import ArchiveError
 
 
 class QueuedItem(NamedTuple):
@@ -143,7 +145,8 @@ class Queue(Handle, SettableOptions[QueueOptions]):
 
     def items(self) -> Iterator[QueuedItem]:
         """As `browse`, with what is known of each item."""
-        return shown(self._state.items(), self._business.codecs, self._state.delivery)
+        codecs = self._business.codecs
+        return while_held(shown(self._state.items(), codecs, self._state.delivery), codecs.hold())
 
     def __len__(self) -> int:
         """The number of items that can be taken. An item that expired counts until it is swept."""
@@ -176,7 +179,7 @@ class Queue(Handle, SettableOptions[QueueOptions]):
     def purge(self) -> int:
         """Take all items that are there now away, the delayed ones too, and return how many. In transactions of 10,000."""
         purged, left = 0, len(self) + self.delayed
-        while left > 0 and (taken := self._take(min(left, MOST_TAKEN), purges=True)):
+        while left > 0 and (taken := self._take(min(left, MOST_TAKEN), purges=True).entries):
             purged += len(taken)
             left -= len(taken)
         return purged
@@ -185,7 +188,8 @@ class Queue(Handle, SettableOptions[QueueOptions]):
         """Move up to `most` items, the first ones, to the end of another queue of the business, in one transaction; return how
         many. They keep their priority and their time to live. `queue.Full` if the other queue has no room for them.
         """
-        with Transaction(self._business, counts=False) as t:
+        # The hold is for an item that expires in the block: its value is logged again.
+        with self._business.codecs.hold(), Transaction(self._business, counts=False) as t:
             target = QueueInTransaction(t.changes, Queue(self._business, to))
             held = QueueInTransaction(t.changes, self).hold(most)
             target.put_entries(held)
@@ -206,15 +210,30 @@ class Queue(Handle, SettableOptions[QueueOptions]):
 
     def watch(self, after: int | date | str | None = None) -> Watch:
         """The puts and takes of the queue (a take is a delete), from now on, or after a moment: see `Map.watch`."""
-        return Watch(self._business.feed(parse_start(after)), of_items(self._changes.structure))
+        return Watch(
+            self._business.feed(parse_start(after)), of_items(self._changes.structure), self._business.codecs.whole
+        )
 
     def _taken(self, most: int, timeout: float | None) -> list[Any]:
-        return self._decoded(taken_by(self._takers, lambda: self._take(most), timeout))
+        return taken_by(self._takers, lambda: self._take_values(most), timeout)
+
+    def _take_values(self, most: int) -> list[Any]:
+        """A take whose items are back at their places if their values cannot be read."""
+        with self._business.codecs.hold():  # before the take: then nobody collects the values of what it takes
+            held = self._take(most)
+            try:
+                return self._decoded(held.entries)
+            except (ContentDamaged, ArchiveError):
+                for entries in self._changes.taken(held):
+                    waiter = Waiter()
+                    self._business.submit(self._changes.put_back(entries, waiter), waits=True)
+                    waiter.result()
+                raise
 
     def _decoded(self, entries: list[Entry]) -> list[Any]:
         return [self._business.codecs.decode(entry.value, entry.value_class) for entry in entries]
 
-    def _take(self, most: int, *, purges: bool = False) -> list[Entry]:
+    def _take(self, most: int, *, purges: bool = False) -> Reservation:
         held = Reservation()
         waiter = Waiter()
         try:
@@ -225,7 +244,7 @@ class Queue(Handle, SettableOptions[QueueOptions]):
             raise
         finally:  # of a take that a signal handler ended, what was not handed out yet stays
             held.over = True
-        return held.entries
+        return held
 
     def _hold(self, most: int, held: Reservation, *, decodes: bool) -> None:
         waiter = Waiter()

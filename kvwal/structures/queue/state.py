@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from sortedcontainers import SortedDict
 
+from kvwal.content.claim import value_bytes
 from kvwal.entry import Entry, is_live
 from kvwal.errors import KvwalError
 from kvwal.structures.guards import Guards
@@ -92,7 +93,7 @@ class QueueState:
     def _put(self, entry: Entry) -> None:
         key = entry.key
         self._ready.held[key] = entry
-        self._bytes += len(entry.value)
+        self._bytes += value_bytes(entry)
         if entry.expires:
             self._expiring[entry.expires, key] = entry
         if key in self._deliveries:
@@ -145,7 +146,7 @@ class QueueState:
         self._delayed.clear()
         self._due.clear()
         self._expiring.clear()
-        self._bytes = sum([len(entry.value) for entry in self._in_flight.values()])
+        self._bytes = sum(map(value_bytes, self._in_flight.values()))
 
     def _add_new(self, entries: list[Entry]) -> bool:
         """Add items of which each is new and never expires: a recovered log mostly has these. False: nothing was done."""
@@ -158,7 +159,7 @@ class QueueState:
             return False
         self._of_items = entries[0].key_class
         self._ready.held.add_new(new)
-        self._bytes += sum([len(entry.value) for entry in entries])
+        self._bytes += sum(map(value_bytes, entries))
         return True
 
     def clear(self) -> None:
@@ -315,7 +316,7 @@ class QueueState:
     def value_bytes(self, key: bytes) -> int:
         """See `capacity.Content`."""
         entry = self._in_flight.get(key) or self._ready.held.get(key) or self._delayed.get(key)
-        return 0 if entry is None else len(entry.value)
+        return 0 if entry is None else value_bytes(entry)
 
     def delivery(self, key: bytes) -> Delivery:
         """What is known of the deliveries of an item."""
@@ -338,7 +339,7 @@ class QueueState:
     def _drop(self, key: bytes) -> None:
         entry = self._in_flight.pop(key, None) or self._ready.held.pop(key, None) or self._undelayed(key)
         if entry is not None:
-            self._bytes -= len(entry.value)
+            self._bytes -= value_bytes(entry)
             if entry.expires:
                 self._expiring.pop((entry.expires, key), None)
                 self._ended(entry)

@@ -14,12 +14,10 @@ import pytest
 from kvwal.config import Flush
 from kvwal.content import files, own_file, shared, writer
 from kvwal.content.claim import Claim, claim_of
-from kvwal.content.digest import extended
 from kvwal.content.files import ContentFiles
-from kvwal.content.folder import claim_path
 from kvwal.content.transfer import give_claim_files, link_or_copy
 from kvwal.structures.content.content import Contents
-from tests.support.disk.cuts import FOLDER, AcknowledgedWrites, Cuts, Found, Waiting
+from tests.support.disk.cuts import FOLDER, AcknowledgedWrites, Cuts, Found, Waiting, claimed_bytes
 from tests.support.disk.durability import Image
 from tests.support.disk.lives import Life
 from tests.support.disk.power import Cut, MemoryDisk
@@ -48,16 +46,9 @@ class ContentCuts(Cuts):
         disk = MemoryDisk(image)
         for name, value in found.values.items():
             if isinstance(value, dict):
-                found.values[name] = _bytes_of(disk, Claim(**value), moment)
+                found.values[name] = claimed_bytes(disk, FOLDER, Claim(**value))
         waiting.extend(again)
         return found
-
-
-def _bytes_of(disk: MemoryDisk, claim: Claim, moment: str) -> bytes:
-    data = disk.read_part(claim_path(FOLDER, claim.file), claim.offset, claim.length) if claim.length else b""
-    assert len(data) == claim.length, (moment, "bytes are missing")
-    assert extended(0, data) == claim.crc32c, (moment, "the bytes are others")
-    return data
 
 
 class ContentLife(Life):

@@ -261,7 +261,7 @@ def test_a_map_keeps_its_store_open(tmp_path: Path) -> None:
     assert content(tmp_path) == {"a": 1}
 
 
-def test_a_close_that_fails_answers_all_callers_that_wait(tmp_path: Path) -> None:
+def test_a_close_that_fails_answers_all_callers_that_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The seal of the last segment fails: what stands after the close in the ring is refused, not forgotten."""
 
     async def main() -> None:
@@ -272,8 +272,16 @@ def test_a_close_that_fails_answers_all_callers_that_wait(tmp_path: Path) -> Non
             disk.hold("datasync")
             write = asyncio.create_task(jobs.put("b", 1))  # type: ignore[arg-type]
             await asyncio.to_thread(disk.wait_for, "held datasync", 1)
-            closing = asyncio.create_task(store.close())
             log = store._engine_now().businesses["jobs"].log
+            begun, close = asyncio.Event(), log.close
+
+            async def closed() -> None:
+                begun.set()
+                await close()
+
+            monkeypatch.setattr(log, "close", closed)
+            closing = asyncio.create_task(store.close())
+            await begun.wait()
             for _ in range(10):
                 await asyncio.sleep(0)
             behind = asyncio.create_task(log.flush())

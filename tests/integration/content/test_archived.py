@@ -297,3 +297,23 @@ def test_contents_live_in_a_bucket(tmp_path: Path) -> None:
         assert store.content("files").get("large") == LARGE
         assert store.content("files").get("small") == b"a few bytes"
     assert verify(open_objects(url, options)).findings == []
+
+
+def test_bytes_that_only_an_old_part_of_the_log_names_go_once_a_snapshot_covers_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cleaning between two parts of a checkpoint leaves them, and nothing is changed after that."""
+    monkeypatch.setattr("kvwal.store.maintenance.JOB_BYTES", 1)
+    with kvwal.open(tmp_path / "root", archive=None, settings=kvwal.Settings(checkpoint_bytes=1)) as store:
+        contents = store.content("files")
+        contents.put("report", LARGE)
+        store.checkpoint()
+        old = file_of(contents, "report")
+        maintenance = store._engine.businesses["files"].maintenance
+        store.map("files")["k"] = 1
+        store._run(maintenance.log.rotate)
+        contents.delete("report")
+        store._run(maintenance._checkpoint_next)
+        assert old in local_files(tmp_path / "root"), "the snapshot names it still"
+        store._run(maintenance._checkpoint_next)
+        assert old not in local_files(tmp_path / "root")

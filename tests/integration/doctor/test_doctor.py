@@ -322,3 +322,12 @@ def test_a_store_at_work_has_no_problem(tmp_path: Path) -> None:
 def test_people_get_a_table(root: Path) -> None:
     ran = kvwal("doctor", root)
     assert ran.out.splitlines()[0].split() == ["level", "about", "found", "what", "to", "do"]
+
+
+def test_a_large_snapshot_and_nothing_after_it(tmp_path: Path) -> None:
+    """The time of the last entry is in the header of the snapshot, of which no more is read."""
+    with library.open(tmp_path / "data", archive=None) as store:
+        store.map("b").put_many({number: os.urandom(1024) for number in range(2 * command.GLANCE_ABOVE >> 10)})
+        store.checkpoint()
+    finding = one(tmp_path / "data", "ok", "entries were logged", "--archive", "none")
+    assert "the last one at 20" in finding["found"]

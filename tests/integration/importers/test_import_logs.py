@@ -218,7 +218,7 @@ def test_a_large_event_is_left_out_and_named(tmp_path: Path) -> None:
     region = copy / "1"
     region.mkdir(parents=True)
     (region / "wal.txt").write_bytes(
-        seatunnel_record("large", b"x" * (6 << 20), 1) + seatunnel_record("small", b"y", 2)
+        seatunnel_record("x" * (6 << 20), b"large", 1) + seatunnel_record("small", b"y", 2)
     )
     ran = run("import", "seatunnel", copy, tmp_path / "store")
     assert (ran.code, ran.out) == (4, "jobs: 1 entry was put.\n"), ran

@@ -25,6 +25,8 @@ _TTLS = (1, 50, 1500, 20_000)
 class Client:
     """One task on one business. It knows what was read or written there last, so that conditions often hold."""
 
+    refusals: tuple[type[Exception], ...] = REFUSALS
+
     def __init__(self, name: str, process: Process, ledger: Ledger, profile: Profile) -> None:
         self.ledger = ledger
         self.process = process
@@ -156,7 +158,7 @@ class Client:
         except CommitUnknown:
             self.world.met("commit unknown")
             self.ledger.end(op, "unknown", "CommitUnknown")
-        except REFUSALS as error:
+        except self.refusals as error:
             self.world.met(f"refused: {type(error).__name__}")
             self.ledger.end(op, "refused", type(error).__name__)
         except TimeoutError:

@@ -102,6 +102,7 @@ class Operator:
         txns = [*ledger.log, *ledger.since][: ledger.up_to(last)]
         horizon = self.world.horizon(ledger)
         check_state(fold(txns), to_found(entries), horizon, f"{ledger.name}: in a restore up to sequence {last}")
+        ledger.restored(entries)
 
     async def take_over(self) -> None:
         """Go on with the node's log on a new disk, from the archive alone; tried until it succeeds."""

@@ -46,6 +46,18 @@ SHRUNK: dict[str, tuple[int, ...]] = {
     "kvwal_archive.parquet.object_file.ROW_GROUP_BYTES": _BYTES,
     "kvwal_archive.parquet.object_file.ROW_GROUP_ROWS": _ROWS,
     "kvwal_archive.parquet.object_file.WRITE_BATCH_ROWS": _ROWS,
+    "kvwal.archiver.contents.MANY_SMALL": (2, 4),
+    "kvwal.archiver.contents.SMALL_BYTES": (1, 500),
+    "kvwal.archiver.work._CONTENT_GC_MS": (0, 1000),
+    "kvwal.content.files.SHARED_BYTES": (0, 100, 5000),
+    "kvwal.content.transfer._FETCH_BYTES": (7, 300),
+    "kvwal.content.shared.BESIDE_BYTES": (0, 100),
+    "kvwal.content.shared.FILE_BYTES": (1, 1000),
+    "kvwal.content.shared._GROUP_BYTES": (1, 1000),
+    "kvwal.content.shared._HEADS": (1, 2),
+    "kvwal.content.writer.SHARED_BYTES": (0, 100, 5000),
+    "kvwal.content.writer.STEP_BYTES": (50, 1000),
+    "kvwal.store.contents.care._ROUND_BYTES": (1, 1000),
 }
 """Values of each constant, by the module that reads it."""
 

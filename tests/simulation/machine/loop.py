@@ -47,6 +47,14 @@ class Job:
         if not self.over:
             self._greenlet.switch()
 
+    def resume_soon(self) -> None:
+        """Resume it at the loop's next turn."""
+        self._loop.call_soon(self.resume)
+
+    def switch_away(self) -> None:
+        """Stop here until something resumes it. For the job itself."""
+        self._loop.hub.switch()
+
     def kill(self) -> None:
         """End it where it stands, as a kill does: what it holds is let go of, but no call has any effect any more."""
         self.killed = True

@@ -26,6 +26,7 @@ from tests.simulation.history import Violation
 from tests.simulation.machine import constants
 from tests.simulation.machine.bucket import URL, Bucket
 from tests.simulation.machine.disk import ProcessDisk
+from tests.simulation.machine.locks import Helper, Lock, no_thread
 from tests.simulation.machine.loop import Loop, pause, wait_for
 from tests.simulation.machine.process import PROCESS, Process
 from tests.simulation.profile import Profile
@@ -172,9 +173,15 @@ def in_place(world: World) -> Iterator[None]:
         with (
             patch("tenacity.nap.time", _Nap(world)),
             patch("kvwal.ports.tasks._Pool", Pool),
+            patch("kvwal.ports.tasks.Helper", Helper),
+            patch("kvwal.content.digest.Helper", no_thread),
+            patch("kvwal.content.shared.Lock", Lock),
+            patch("kvwal.content.pending.Lock", Lock),
+            patch("kvwal.content.pending.signals_arrive_here", _draws(world)),
             patch("kvwal.log.checkpoint.FILE_BYTES", 0),
             # What an archiver knows of a bucket is of this seed's bucket.
             patch("kvwal.archiver.work._opened", lru_cache(maxsize=8)(work._opened.__wrapped__)),
+            patch.dict("kvwal.archiver.work._looked", clear=True),
             constants.shrunk(shrunk),
             watching(lambda law, how: world.problems.append(f"{law}: {how}"), _seen, Ended.BESIDE_ORPHANS),
         ):
@@ -184,6 +191,12 @@ def in_place(world: World) -> Iterator[None]:
         own.removeHandler(heard)
         own.setLevel(before[0])
         own.propagate = before[1]
+
+
+def _draws(world: World) -> Callable[[], bool]:
+    """Whether a thread is one that may write no group, as the one with signal handlers."""
+    chance = world.chance("threads with signals")
+    return lambda: chance.random() < 0.2
 
 
 def _seen(disk: Disk) -> Disk | None:

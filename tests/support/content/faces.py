@@ -20,7 +20,7 @@ class ContentsOnThreads(OnThreads):
         found = getattr(self._of, name)
         if name in PLAIN or (self._block and name in OF_BLOCK):
             return found
-        if name in ("content", "map", "business", "create", "open"):
+        if name in ("content", "map", "queue", "business", "create", "open"):
             return lambda *given, **named: ContentsOnThreads(found(*given, **named), block=self._block)
         if name == "list":
             return lambda *given: each(partial(found, *given))

@@ -16,7 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kvwal.codecs import registry
-from kvwal.entry import Entry
+from kvwal.content.claim import Claim, claim_of
+from kvwal.content.digest import extended
+from kvwal.content.folder import claim_path
+from kvwal.entry import Entry, class_of_bytes, is_claimed
 from kvwal.log.files.names import log_folder
 from kvwal.log.overflow.read import open_segment
 from kvwal.log.reader import SegmentEnd, entry_decoder
@@ -84,11 +87,24 @@ def recovered(disk: MemoryDisk, folder: Path = FOLDER) -> Found:
     found = recover(disk, folder, RecoveryTarget(apply, latest.clear), entry_decoder())
     _check_sealed(disk, found)
     values = {
-        key.decode(): registry.decode(entry.value, entry.value_class)
+        key.decode(): registry.decode(_value(disk, folder, entry), class_of_bytes(entry.value_class))
         for key, entry in latest.items()
         if not entry.deleted
     }
     return Found(values, found)
+
+
+def _value(disk: MemoryDisk, folder: Path, entry: Entry) -> bytes:
+    """The bytes of a value, which must all be there if they stand beside the log."""
+    return claimed_bytes(disk, folder, claim_of(entry)) if is_claimed(entry.value_class) else entry.value
+
+
+def claimed_bytes(disk: MemoryDisk, folder: Path, claim: Claim) -> bytes:
+    """The bytes that a claim names, which must be those that were written."""
+    data = disk.read_part(claim_path(folder, claim.file), claim.offset, claim.length) if claim.length else b""
+    assert len(data) == claim.length, (claim, "bytes are missing")
+    assert extended(0, data) == claim.crc32c, (claim, "the bytes are others")
+    return data
 
 
 def _check_sealed(disk: MemoryDisk, found: Recovered) -> None:

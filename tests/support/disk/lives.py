@@ -47,7 +47,7 @@ class Life:
 
     def __init__(
         self, disk: MemoryDisk, told: AcknowledgedWrites, *, number: int = 1, flush: Flush = "sync", archive: Path | None = None,
-        cuts: Cuts | None = None,
+        cuts: Cuts | None = None, settings: Settings = SETTINGS,
     ) -> None:  # fmt: skip
         clock = FakeClock()
         clock.drawn = number * DRAWS
@@ -57,7 +57,7 @@ class Life:
         self.cuts = cuts
         self.b: Map
         given = {"flush": flush, "archive": archive, "start_archiver": lambda: OnDisk(disk, clock)}
-        self.store = WritableStore(make_options(ROOT, settings=SETTINGS, disk=disk, clock=clock, **given))
+        self.store = WritableStore(make_options(ROOT, settings=settings, disk=disk, clock=clock, **given))
 
     def open(self) -> None:
         """Recover the log, and tell what is in it."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvwal.content.claim import claim_of, name_of
-from kvwal.content.folder import claim_path
+from kvwal.content.containers.record import claim_folders
+from kvwal.content.folder import found_path
 from kvwal.log.files.names import find_places, log_folder
 from kvwal.ports.disk import Disk
 from kvwal.store.contents.sources import archived_contents
@@ -31,10 +32,7 @@ def names_without_bytes(disk: Disk, business: OpenBusiness) -> Iterator[str]:
 def _size(disk: Disk, business: OpenBusiness, file: str) -> int:
     """The size of a claim file under the root, -1 if it is not there."""
     context = business._context
-    path = claim_path(business.log.folder, file)
-    if disk.exists(path):
-        return disk.size(path)
-    for place in find_places(disk, context.root, *business.place[:3]):
-        if disk.exists(path := claim_path(log_folder(context.root, place), file)):
-            return disk.size(path)
-    return -1
+    logs = [log_folder(context.root, place) for place in find_places(disk, context.root, *business.place[:3])]
+    folders = [one for log in (business.log.folder, *logs) for one in claim_folders(disk, log)]
+    path = found_path(disk, folders, file)
+    return disk.size(path) if disk.exists(path) else -1

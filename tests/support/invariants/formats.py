@@ -1,4 +1,7 @@
-"""A file of a log that has an entry of a queue, of provenance or of a content has their format, which an older kvwal refuses."""
+"""A file of a log that has an entry of a queue, of provenance or of a content, or a large value, has their format.
+
+An older kvwal refuses it.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,13 @@ from pathlib import Path
 
 from kvwal.errors import CorruptLog, NewerVersion
 from kvwal.key_class import CONTENT, PROVENANCE, QUEUE
-from kvwal.log.files.format import NEWEST, format_for
+from kvwal.log.files.format import NEWEST, format_of
 from kvwal.log.files.names import FileKind, parse_name
 from kvwal.log.reader import SegmentReader, SnapshotReader, entry_decoder
 from kvwal.ports.disk import Disk
 
 _MARKED = [kind.encode() for kind in (QUEUE, PROVENANCE, CONTENT)]
-"""Each entry that needs a format of its own holds one of these in its class."""
+"""Each entry that needs a format of its own holds one of these in its class, or in that of its value."""
 
 
 def unmarked(disk: Disk, folder: Path) -> Iterator[str]:
@@ -36,7 +39,7 @@ def _unmarked(disk: Disk, path: Path, reader_of: type[SegmentReader]) -> Iterato
         if reader.header.format == NEWEST:
             return
         for first, entries in reader.numbered(entry_decoder(), holding=_MARKED):
-            least = format_for({entry.key_class for entry in entries})
+            least = format_of(entries)
             if least > reader.header.format:
                 yield (
                     f"{path}: format {reader.header.format}, and an entry of format {least} at sequence {first} or after it"

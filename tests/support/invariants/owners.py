@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kvwal.cluster.membership import FOLDER as MEMBERS
 from kvwal.content.folder import claim_files
-from kvwal.history.provenance.files import event_files
+from kvwal.history.provenance.files import aside_files, event_files
 from kvwal.history.restore.restore import STAGE
 from kvwal.log.files.chain import snapshot_parts
 from kvwal.log.files.names import (
@@ -38,6 +38,7 @@ from kvwal.store.root_nodes.merge import MERGED
 from kvwal_archive.layout import (
     parse_base_key,
     parse_claim_file_key,
+    parse_events_key,
     parse_lost_tail_key,
     parse_object_key,
     parse_registration_key,
@@ -89,12 +90,14 @@ def _overflow_strangers(disk: Disk, folder: Path, segments: Sequence[LogFile], e
 
 
 def _content_strangers(disk: Disk, folder: Path, ended: Ended) -> Iterator[str]:
-    """The files in the folder of claim files that are none. What nothing names any more, the next checkpoint collects."""
+    """The files in the folder of claim files that are none. What nothing names any more, and what a killed process left
+    unfinished, the next checkpoint collects.
+    """
     known = {file.path for file in claim_files(disk, folder)}
     for section in disk.names(folder / CONTENT_FOLDER):
         for name in disk.names(folder / CONTENT_FOLDER / section):
             path = folder / CONTENT_FOLDER / section / name
-            unfinished = name.endswith(".partial") and (ended is Ended.KILLED or disk.is_written(path))
+            unfinished = name.endswith(".partial") and (ended is not Ended.CLOSED or disk.is_written(path))
             if path not in known and not unfinished:
                 yield f"{path} has no owner"
 
@@ -105,6 +108,7 @@ def _event_strangers(disk: Disk, folder: Path, ended: Ended) -> Iterator[str]:
         return
     owned = {name for file in event_files(disk, folder) for name in (file.events, file.terms)}
     names = disk.names(folder / EVENT_FILES)
+    owned |= {file.aside for file in aside_files(names)}
     yield from (f"{folder / EVENT_FILES / name} has no owner" for name in names if name not in owned)
 
 
@@ -157,6 +161,9 @@ def strangers_of_archive(listed: Sequence[Listed]) -> Iterator[str]:
     for key in keys:
         if (part := parse_object_key(key)) is not None:
             if part[0] not in registered:
+                yield f"the object {key} is of a log that the archive does not know"
+        elif (events := parse_events_key(key)) is not None:
+            if events.place not in registered:
                 yield f"the object {key} is of a log that the archive does not know"
         elif (base := parse_base_key(key)) is not None:
             if base[0][:3] not in businesses:

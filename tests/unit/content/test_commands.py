@@ -225,15 +225,6 @@ def test_a_put_that_is_refused_begins_no_store(tmp_path: Path, typed: list[str],
     assert not (tmp_path / "root").exists()
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_cluster_is_refused_without_a_connection(command: str) -> None:
-    ran = kvwal("content", command, "kvwal://127.0.0.1:1", *COMMANDS[command])
-    assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith(
-        "kvwal: kvwal://127.0.0.1:1, files: contents of a cluster are not served yet; nothing was"
-    )
-
-
 @pytest.mark.parametrize("command", ["put", "delete"])
 def test_an_archive_is_only_read(root: Path, command: str) -> None:
     ran = kvwal("content", command, root / "_archive", *COMMANDS[command])
@@ -263,6 +254,37 @@ def test_damage_is_told_by_name_and_place(root: Path, tmp_path: Path) -> None:
     assert kvwal("content", "verify", root, "files/logs").code == 0
     ran = kvwal("content", "get", root, "files/logs", "large", "--archive", "none", "-o", tmp_path / "out")
     assert (ran.code, ran.out) == (4, "")
+    assert not (tmp_path / "out").exists()
+
+
+def test_get_gives_the_bytes_of_the_archive_where_those_beside_the_log_are_damaged(root: Path, tmp_path: Path) -> None:
+    with claim_file(root, 8).open("r+b") as file:
+        file.seek(2)
+        file.write(b"?")  # of report/1
+    with claim_file(root, len(LARGE)).open("r+b") as file:
+        file.seek(len(LARGE) - 1)
+        file.write(b"?")
+    assert kvwal("content", "get", root, "files", "report/1") == Ran(0, "one\n", "")
+    assert kvwal("content", "get", root, "files", "report/1", "--length", "4") == Ran(0, "one\n", "")
+    assert kvwal("content", "get", root, "files", "report/2", "--archive", "none") == Ran(0, "two\n", "")
+    target = tmp_path / "out"
+    assert kvwal("content", "get", root, "files/logs", "large", "-o", target).code == 0
+    assert target.read_bytes() == LARGE
+    for archive in ("none", tmp_path / "empty"):
+        ran = kvwal("content", "get", root, "files", "report/1", "--archive", archive)
+        assert (ran.code, ran.out) == (4, ""), "not one wrong byte"
+        assert "'report/1': its bytes are not those that were written" in ran.err
+        ran = kvwal("content", "get", root, "files/logs", "large", "--archive", archive, "-o", tmp_path / "none")
+        assert ran.code == 4
+        assert not (tmp_path / "none").exists()
+
+
+def test_get_gives_no_bytes_of_an_archive_that_are_damaged_too(root: Path, tmp_path: Path) -> None:
+    for path in (claim_file(root, len(LARGE)), *root.glob("_archive/default/*/files/_content/*/*")):
+        if path.stat().st_size == len(LARGE):
+            path.write_bytes(bytes(len(LARGE)))
+    ran = kvwal("content", "get", root, "files/logs", "large", "-o", tmp_path / "out")
+    assert ran.code == 4
     assert not (tmp_path / "out").exists()
 
 

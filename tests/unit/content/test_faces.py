@@ -339,6 +339,8 @@ def test_damaged_bytes_are_mended_from_the_archive(run: Run, tmp_path: Path) -> 
         with pytest.raises(ContentDamaged):
             await c.check("a")
         assert await c.get("a") == LARGE
+        assert await c.export("a", tmp_path / "copy") == len(LARGE)
+        assert (tmp_path / "copy").read_bytes() == LARGE
         assert await c.repair("a") is True
         await c.check("a")
         assert (await c.stat("a")).attributes == {"v": "1"}

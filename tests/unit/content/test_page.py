@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "content.md").read_text()
-BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+BLOCKS = [
+    lines for lines in re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL) if "connect(" not in lines
+]
+"""Those without a cluster: `tests/integration/content/test_cluster.py` has the others."""
 SAID = re.compile(r"^ +(\w+) = .*?# ((?:b'|['\[{\d])[^;\n]*)", re.MULTILINE)
 
 

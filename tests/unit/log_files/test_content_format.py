@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 
 import kvwal
+from kvwal.archiver.kept_contents import KEPT_FILE
 from kvwal.content.claim import Claim, claim_of, is_claim_file
+from kvwal.content.containers.record import RECORD
 from kvwal.content.folder import claim_files, claim_path
 from kvwal.content.shared import FILE_BYTES
 from kvwal.content.writer import SHARED_BYTES
 from kvwal.log.files.format import FORMAT, WITH_CONTENT, WITH_QUEUES
-from kvwal.log.files.names import find_places, log_folder, partial_name, segment_name, snapshot_name
+from kvwal.log.files.names import CONTENT_FOLDER, find_places, log_folder, partial_name, segment_name, snapshot_name
 from kvwal.log.reader import SegmentReader
 from kvwal.ports.disk import OS_DISK
 from kvwal.structures.content.names import MOST_ATTRIBUTES, MOST_NAME, content_structure, key_class_of
@@ -58,8 +60,10 @@ def golden(root: Path) -> Path:
 
 
 def test_the_names() -> None:
-    whole, partial, archived = re.findall(r"^    (\S+)  ", section("Names"), re.MULTILINE)
-    assert claim_path(Path(), SHARED) == Path(whole)
+    found = re.findall(r"^    (\S+)  ", section("Names"), re.MULTILINE)
+    whole, partial, kept, containers, elsewhere, archived = found
+    assert claim_path(Path(), SHARED) == Path(whole) == Path(elsewhere)
+    assert (kept, containers) == (f"{CONTENT_FOLDER}/{KEPT_FILE}", f"{CONTENT_FOLDER}/{RECORD}")
     assert partial == partial_name(whole)
     assert claim_file_key("n", "c", "b", SHARED) == f"n/c/b/_content/{archived}"
     assert is_claim_file(SHARED)

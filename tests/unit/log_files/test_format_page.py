@@ -23,6 +23,7 @@ from kvwal.log.files.format import (
     MAX_PAYLOAD,
     NEWEST,
     WITH_CONTENT,
+    WITH_LARGE_VALUES,
     WITH_QUEUES,
     Block,
     BlockKind,
@@ -178,9 +179,9 @@ def test_an_entry() -> None:
 
 
 def test_the_format_number() -> None:
-    told = f"formats {FORMAT}, {WITH_QUEUES} and {WITH_CONTENT}"
+    told = f"formats {FORMAT}, {WITH_QUEUES}, {WITH_CONTENT} and {WITH_LARGE_VALUES}"
     assert all(text.startswith(f"# The {page}: {told}\n") for page, text in PAGES.items())
-    assert WITH_CONTENT == NEWEST
+    assert WITH_LARGE_VALUES == NEWEST
     row = tables(section("segment", "Header"))[0][0][2]
     assert row.startswith(
         f"{FORMAT}; {WITH_QUEUES} in a file that may have entries of queues or of provenance; {WITH_CONTENT} in"

@@ -158,9 +158,9 @@ def test_a_flipped_byte_in_any_field_of_a_header_is_damage(folder: Path, name: s
 @pytest.mark.parametrize(
     ("name", "field", "value", "error", "says"),
     [
-        (SECOND, "format", 4, NewerVersion, "the file has format 4, and this kvwal reads formats 1 to 3"),
+        (SECOND, "format", 5, NewerVersion, "the file has format 5, and this kvwal reads formats 1 to 4"),
         (SECOND, "format", 0, NewerVersion, "format 0"),
-        (SNAPSHOT, "format", 4, NewerVersion, "format 4"),
+        (SNAPSHOT, "format", 5, NewerVersion, "format 5"),
         (SECOND, "first_sequence", 7, CorruptLog, "6 is missing"),
         (SECOND, "previous_crc", 1, CorruptLog, "chain of seals is broken"),
         (SECOND, "salt", "salt", CorruptLog, "checksum is right, but it is no header"),

@@ -65,7 +65,7 @@ def test_refusals_are_heard_by_their_reason(tmp_path: Path) -> None:
         jobs = store.map("jobs")
         disk.full = True
         with pytest.raises(StorageFull):
-            jobs["a"] = b"x" * 1_000_000
+            jobs.put_many({str(number): b"x" * 100_000 for number in range(10)})
         disk.full = False
         disk.fail("datasync")
         with pytest.raises(CommitUnknown):

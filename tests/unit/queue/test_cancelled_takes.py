@@ -234,7 +234,7 @@ def test_a_take_of_a_block_that_is_refused_leaves_its_items_though_the_block_goe
         await q.put_many(ITEMS)
         async with q.transaction() as t:
             disk.full = True
-            refused = await asyncio.gather(t.take(), q.put(bytes(4 << 20)), return_exceptions=True)
+            refused = await asyncio.gather(t.take(), q.put_many([bytes(200 << 10)] * 20), return_exceptions=True)
             assert [type(error) for error in refused] == [StorageFull] * 2
             disk.full = False
             assert await content(q) == ITEMS

@@ -144,7 +144,8 @@ def test_a_take_of_a_block_that_is_refused_leaves_its_items_though_the_block_goe
             disk.wait_for("held datasync", 1)
             disk.full = True
             threads += [
-                threading.Thread(target=refuse, args=(call,)) for call in (t.take, lambda: q.put(bytes(4 << 20)))
+                threading.Thread(target=refuse, args=(call,))
+                for call in (t.take, lambda: q.put_many([bytes(200 << 10)] * 20))
             ]
             for slots, thread in enumerate(threads[1:], 1):
                 thread.start()
@@ -222,13 +223,14 @@ def test_a_transaction_is_over_after_its_block(business: Structures) -> None:
     assert list(q.browse()) == ["x"]
 
 
-def test_a_transaction_with_an_item_that_is_too_large_leaves_everything(business: Structures) -> None:
+def test_a_transaction_that_is_too_large_leaves_everything(business: Structures) -> None:
     q = business.queue()
     q.put("x")
     t = business.transaction()
     t.__enter__()
     t.queue().take()
-    t.queue().put_many(["y", "y" * 6_000_000])
+    t.queue().put("y")
+    t.map()["y" * 6_000_000] = "y"
     with pytest.raises(kvwal.TooLarge):
         t.__exit__(None, None, None)
     assert list(q.browse()) == ["x"]

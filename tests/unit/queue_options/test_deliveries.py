@@ -129,7 +129,7 @@ def test_a_block_that_is_too_large_counts_and_one_without_room_does_not(business
             puts(t)
 
     with pytest.raises(TooLarge):
-        block(lambda t: t.queue("other").put(bytes(6 << 20)))
+        block(lambda t: t.map("other").put(bytes(6 << 20), 1))
     assert counts(q) == [("a", 1)]
     with pytest.raises(queue.Full):
         block(lambda t: t.queue("full").put("b"))

@@ -213,8 +213,8 @@ def test_bad_input_is_refused_where_it_is_given(tmp_path: Path) -> None:
             (CodecError, lambda: jobs.put(frozenset("a"), 1)),
             (CodecError, lambda: jobs.put("a", {1: 2})),
             (CodecError, lambda: jobs.put("a", 1, ttl=-1)),
-            (TooLarge, lambda: jobs.put("a", b"x" * (5 << 20))),
-            (TooLarge, lambda: jobs.put_many({1: b"x", 2: b"x" * (5 << 20)})),
+            (TooLarge, lambda: jobs.put("a" * (5 << 20), 1)),
+            (TooLarge, lambda: jobs.put_many({1: b"x", "x" * (5 << 20): 2})),
             (ConfigError, lambda: store.map("../x").count()),
             (ConfigError, store.archive),
         ]

@@ -105,6 +105,11 @@ def test_a_setting_that_cannot_work(setting: str, value: object) -> None:
     if setting == "reserve_bytes" and value in (0, None):
         assert kvwal.Settings(reserve_bytes=value).reserve_bytes is value, "no reserve, and the default one"
         return
+    if (setting == "content_keep_seconds" and value == 0 and value is not False) or (
+        setting == "content_folders" and value is None
+    ):
+        assert getattr(kvwal.Settings(**{setting: value}), setting) == value, "none is kept, and none is named"  # type: ignore[arg-type]
+        return
     with pytest.raises(ConfigError, match=setting):
         kvwal.Settings(**{setting: value})  # type: ignore[arg-type]
 

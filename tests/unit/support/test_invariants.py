@@ -13,7 +13,7 @@ from kvwal.config import Settings
 from kvwal.entry import Entry, encode_entries
 from kvwal.log.appender import Appender
 from kvwal.log.checkpoint import checkpoint
-from kvwal.log.files.format import FORMAT, WITH_CONTENT, WITH_QUEUES
+from kvwal.log.files.format import FORMAT, WITH_CONTENT, WITH_LARGE_VALUES, WITH_QUEUES
 from kvwal.log.reader import entry_decoder
 from kvwal.ports.disk import OS_DISK
 from kvwal.store.scheduling.timetable import Timetable
@@ -94,14 +94,16 @@ def test_a_timestamp_that_does_not_ascend_is_found(timestamps: list[int], merged
     [
         ("queue:int", WITH_QUEUES), ("queue/todo:int", WITH_QUEUES), ("content:str", WITH_CONTENT),
         ("content/files:str", WITH_CONTENT), ("str", FORMAT), ("map/queue:str", FORMAT), ("map/content:str", FORMAT),
+        ("str content:bytes", WITH_LARGE_VALUES), ("queue:int content:json", WITH_LARGE_VALUES),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("given", [FORMAT, WITH_QUEUES, WITH_CONTENT])
+@pytest.mark.parametrize("given", [FORMAT, WITH_QUEUES, WITH_CONTENT, WITH_LARGE_VALUES])
 def test_an_entry_in_a_file_of_an_older_format_is_found(key_class: str, least: int, given: int) -> None:
     disk = MemoryDisk()
     disk.make_folders(FOLDER)
     appender = Appender(disk, FakeClock(), FOLDER, header(), Settings(), [])
-    entry = Entry(b"queue", key_class, b"v", "bytes", False, 1)
+    key_class, _, value_class = key_class.partition(" ")
+    entry = Entry(b"queue", key_class, b"v", value_class or "bytes", False, 1)
     appender.append([encode_entries([entry])], 1, sync=True, format=given)
     appender.rotate()
     checkpoint(disk, FakeClock(), FOLDER, appender.sealed, entry_decoder())
