@@ -18,6 +18,7 @@ from hazelcast.future import Future as HazelcastFuture
 
 from kvwal.client.address import ClusterAddress, check_address
 from kvwal.client.cluster_business import ClusterBusiness
+from kvwal.client.contents.aio import ClusterContents
 from kvwal.client.failures import translate
 from kvwal.client.link import Link
 from kvwal.client.memory import make_entry, to_data
@@ -262,12 +263,12 @@ class ClusterStore(Handle):
         """The queue of the business `name`: see `ClusterQueue`."""
         return self.business(name).queue()
 
-    def content(self, name: str) -> NoReturn:
-        """Raise `ConfigError`: contents of a cluster are not served yet."""
-        self.business(name).content()
+    def content(self, name: str) -> ClusterContents:
+        """The contents of the business `name`: see `ClusterContents`."""
+        return self.business(name).content()
 
     def business(self, name: str) -> BusinessOfCluster:
-        """The business `name`, with its maps and queues, which commit together."""
+        """The business `name`, with its maps, queues and contents, which commit together."""
         return BusinessOfCluster(self, name, partial(self._map_of, name))
 
     def provenance(self, name: str) -> NoReturn:

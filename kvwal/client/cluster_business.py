@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from hazelcast.future import Future as HazelcastFuture
@@ -25,12 +27,13 @@ from kvwal.client.wire import from_wire
 from kvwal.codecs import registry
 from kvwal.config import TRANSACTION_BYTES
 from kvwal.entry import Entry
-from kvwal.errors import CommitUnknown, Overloaded
+from kvwal.errors import CommitUnknown, ConfigError, Overloaded
 from kvwal.hlc import HybridClock
 from kvwal.log.submission import ConditionalSubmission, Decide, Submission, values_read
 from kvwal.ports.boundary import contain, when_done
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.locks import Lock, Semaphore
+from kvwal.values.moved import FileValue
 
 SLOTS = 1024
 """Writes of one map that may be on their way to the cluster; the next writer waits."""
@@ -51,12 +54,20 @@ class ClusterBusiness(ClusterHistory):
         super().__init__(link, name)
         self.codecs = registry
         self.value_bytes = self.transaction_bytes = TRANSACTION_BYTES
+        self.inline_bytes = sys.maxsize
         self.state = ClusterMemory(link, name, self.label)
         self._slots = Semaphore(SLOTS)
         self.proxy = link.map(name)
         self.deliver = deliver
         self._clock = HybridClock()
         self._stamping = Lock()
+
+    def value_of_file(self, path: Path) -> FileValue:
+        """Raise `ConfigError`: members have all values in memory."""
+        raise ConfigError(
+            f"{self.name}: {path} was not put: a cluster has all values in memory, of up to {TRANSACTION_BYTES >> 20} MiB.",
+            hint="Put its bytes, if they are not more, or keep large files in the folder of a store.",
+        )
 
     def now_ms(self) -> int:
         """Now by this machine's clock. An expiry is sent as seconds from now."""
@@ -121,10 +132,14 @@ class ClusterBusiness(ClusterHistory):
         elif timestamp is not None:
             submission.answer = timestamp
         else:
-            with self._stamping:
-                submission.answer = self._clock.stamp(SYSTEM.wall_ms())
+            submission.answer = self.stamp()
         self.release_slot()
         self.deliver(submission.resolve)
+
+    def stamp(self) -> int:
+        """A timestamp of this client's clock."""
+        with self._stamping:
+            return self._clock.stamp(SYSTEM.wall_ms())
 
     def refuse(self, submission: Submission, error: BaseException, *, writes: bool, under_way: float = 0) -> None:
         """Fail a submission that was not written, or whose outcome is unknown.

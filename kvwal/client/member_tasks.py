@@ -12,6 +12,7 @@ from hazelcast.invocation import Invocation
 from hazelcast.protocol.codec import client_get_distributed_objects_codec
 from hazelcast.serialization.api import IdentifiedDataSerializable, ObjectDataOutput
 
+from kvwal.cluster.contents.requests import ContentRequest
 from kvwal.cluster.queues.requests import QueueRequest
 from kvwal.cluster.requests import (
     POLL_SECONDS,
@@ -180,6 +181,11 @@ def ask_queues(client: HazelcastClient, request: QueueRequest, map_name: str) ->
     return client.get_executor(_HISTORY).execute_on_key_owner(map_name, _HistoryTask(request))
 
 
+def ask_contents(client: HazelcastClient, request: ContentRequest) -> HazelcastFuture[Any]:
+    """Ask a random member about contents. The answer is bytes."""
+    return client.get_executor(_HISTORY).execute_on_key_owner(f"{SYSTEM.random_bits(64):x}", _HistoryTask(request))
+
+
 def ask_failures(client: HazelcastClient, member: Any) -> HazelcastFuture[Any]:
     """Ask this member which of its maintenance fails. The answer is a `Failures`, as bytes."""
     return client.get_executor(_HISTORY).execute_on_member(member, _HistoryTask(FailuresQuestion()))
@@ -285,7 +291,7 @@ class _HistoryTask(_MemberTask):
 
     CLASS_ID = 10
 
-    def __init__(self, question: ClientQuestion | QueueRequest) -> None:
+    def __init__(self, question: ClientQuestion | QueueRequest | ContentRequest) -> None:
         self._encoded = encode(question)
 
     def write_data(self, object_data_output: ObjectDataOutput) -> None:

@@ -24,7 +24,7 @@ from kvwal.codecs import registry
 from kvwal.entry import Entry
 from kvwal.errors import ClusterUnreachable, ConfigError
 from kvwal.history.reads.range_reader import common_part
-from kvwal.key_class import OWN_MAP, structure_of
+from kvwal.key_class import OWN_MAP, kind_of, structure_of
 from kvwal.structures.map.view import KeyBounds
 
 KEYS_AT_ONCE = 10_000
@@ -62,6 +62,12 @@ class ClusterMemory:
     def of(self, structure: str) -> ClusterMemory:
         """The memory of another structure of the business."""
         return ClusterMemory(self._link, self._name, self._label, structure)
+
+    def structures_of(self, kind: str) -> list[str]:
+        """The structures of a kind that hold something, sorted. Their keys are listed."""
+        keys = self._link.result(partial(self._proxy.key_set, OfStructure(kind)), self._label)
+        found = {structure_of(from_wire(key.buffer).class_name) for key in keys}
+        return sorted(structure for structure in found if kind_of(structure) == kind)
 
     def lookup(self, key_class: str, key: bytes) -> Entry | None:
         """See `Memory.lookup`."""

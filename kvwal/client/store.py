@@ -9,6 +9,8 @@ from typing import Any, NamedTuple, NoReturn, Self
 
 from kvwal.client.address import ClusterAddress
 from kvwal.client.cluster_business import ClusterBusiness
+from kvwal.client.contents.calls import ContentCalls
+from kvwal.client.contents.content import ClusterContents
 from kvwal.client.link import Link
 from kvwal.client.member_tasks import MapChanges, ask_failures, ask_objects
 from kvwal.client.queues.blocks import Renewals
@@ -103,12 +105,12 @@ class ClusterStore(Handle):
         """The queue of the business `name`: see `ClusterQueue`."""
         return self.business(name).queue()
 
-    def content(self, name: str) -> NoReturn:
-        """Raise `ConfigError`: contents of a cluster are not served yet."""
-        self.business(name).content()
+    def content(self, name: str) -> ClusterContents:
+        """The contents of the business `name`: see `ClusterContents`."""
+        return self.business(name).content()
 
     def business(self, name: str) -> ClusterStructures:
-        """The business `name`, with its maps and queues, which commit together."""
+        """The business `name`, with its maps, queues and contents, which commit together."""
         return make_structures(self._link, self._renewals, name, self)
 
     def provenance(self, name: str) -> NoReturn:
@@ -156,7 +158,8 @@ class ClusterStore(Handle):
 def make_structures(link: Link, renewals: Renewals, name: str, store: object) -> ClusterStructures:
     """The business `name`, as threads use it. It keeps a reference to `store`."""
     log = _log_of(link, name)
-    return ClusterStructures(log, QueueCalls(link, name, log.codecs), renewals, ClusterMap(log, store))
+    calls = QueueCalls(link, name, log.codecs)
+    return ClusterStructures(log, calls, ContentCalls(link, log, calls), renewals, ClusterMap(log, store))
 
 
 def _log_of(link: Link, name: str) -> ClusterBusiness:

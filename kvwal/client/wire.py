@@ -24,7 +24,7 @@ OPAQUE = "hz"
 _BOOLEAN, _INTEGER, _LONG, _DOUBLE, _STRING, _BYTES, _BIG_INTEGER, _JSON = -4, -7, -8, -10, -11, -12, -26, -130
 _SIZED = {"str": _STRING, "json": _JSON, "bytes": _BYTES}
 _OWN = frozenset({*_SIZED, "int", "int64", "float", "bool", OPAQUE})
-_STRUCTURES = frozenset({"map", "queue", "owner"})
+_STRUCTURES = frozenset({"map", "queue", "content", "owner"})
 """Kinds of structures whose entries are in memory, and the record of who decides on queues. ValueCodec.java knows them."""
 _SIZES = {_BOOLEAN: HEADER + 1, _INTEGER: HEADER + 4, _LONG: HEADER + 8, _DOUBLE: HEADER + 8}
 _SIGN = 1 << 63

@@ -16,6 +16,8 @@ from kvwal.history.reads.map_rows import ended_rows, expired_rows, marks_of
 from kvwal.key_class import DROPPED, EVENTS, INTENT
 from kvwal.structures.destroyed import Marks
 from kvwal_archive import view
+from kvwal_archive.contents.files import ArchivedContents
+from kvwal_archive.contents.values import archived_values, with_values
 from kvwal_archive.objects import Objects
 from kvwal_archive.reader import list_spans
 from kvwal_archive.registry import registered
@@ -103,7 +105,9 @@ class ArchiveLoad:
         intents = Unfinished(self._intents(business, marks))
         restored = restore_batches(self._objects, *self._where, business)
         self.newest = max(self.newest, restored.max_timestamp)
-        live = (self._live(intents.without(batch), marks) for batch in restored.batches)
+        read = archived_values(ArchivedContents(self._objects, *self._where, business))
+        kept = (self._live(intents.without(batch), marks) for batch in restored.batches)
+        live = chain.from_iterable(with_values(read, batch) for batch in kept)
         most = int(self._loader.batchBytes())
         for part in chain.from_iterable(_parts(batch, most) for batch in _joined(live, most)):
             for columns in columns_of(part):

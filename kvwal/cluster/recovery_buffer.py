@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kvwal.cluster.transactions import changes_of, with_changes
-from kvwal.entry import AWAY, Ended, Entry
+from kvwal.entry import AWAY, Ended, Entry, is_claimed
+from kvwal.errors import ConfigError
 from kvwal.key_class import DROPPED, EVENTS, INTENT, is_ended_by_destroy, is_schema
 from kvwal.structures.guards import Now
 from kvwal.structures.map.state import MapState
@@ -16,6 +17,17 @@ from kvwal.structures.memory import BusinessMemory
 def is_dropped(entry: Entry, timestamp: int) -> bool:
     """Whether the destruction of the map at `timestamp` ended this entry."""
     return entry.timestamp <= timestamp and is_ended_by_destroy(entry.key_class)
+
+
+def _check_values(entries: list[Entry]) -> None:
+    """Raise `ConfigError` for a value that stands beside the log, where only an embedded store looks."""
+    beside = next((entry for entry in entries if is_claimed(entry.value_class)), None)
+    if beside is not None:
+        raise ConfigError(
+            f"the value of {beside.key[:40]!r} stands beside the log: an embedded store wrote it, and a member has all values in"
+            " memory.",
+            hint="Let the member load the archive of that store, or `kvwal export` it and import it into the cluster.",
+        )
 
 
 class RecoveryBuffer(BusinessMemory):
@@ -37,6 +49,7 @@ class RecoveryBuffer(BusinessMemory):
         """See `BusinessMemory.apply`."""
         self._note(entries)
         if self._collecting:
+            _check_values(entries)
             kept = [entry for entry in entries if entry.key_class != EVENTS]  # events are on disk only
             for part in with_changes(kept, self._is_newer):
                 super().apply(part)

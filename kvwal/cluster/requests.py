@@ -41,6 +41,10 @@ class Page(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=T
         return of_prefix and (key_class, key) > (self.after_class, self.after)
 
 
+NO_LIMIT = Page()
+"""All entries."""
+
+
 class Question(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
     """Request for a map's history. With a `key_class` every change of that key, newest first; without it a page of the entries
     at `timestamp`."""

@@ -17,15 +17,15 @@ from kvwal.history.reads.entry_rows import to_table
 from kvwal.history.reads.key_scan import KeySpan
 from kvwal.history.reads.range_reader import common_part
 from kvwal.history.reads.structure_rows import is_selected
-from kvwal.key_class import OWN_MAP
+from kvwal.key_class import CONTENT, OWN_MAP
 from kvwal.location.readers import MemoryReader
 from kvwal.location.sql_source import LocationSource
 from kvwal.log.files.names import some
+from kvwal.ports.disk import OS_DISK
 from kvwal.sql.rows import HISTORY
 from kvwal.store.contents.sources import StoredSource
 from kvwal.store.reading.business_reader import BusinessReader, WantedIdentity, in_direction
 from kvwal.structures.business import Memory
-from kvwal.structures.content.clusters import not_served
 from kvwal.structures.map.view import KeyBounds
 from kvwal_archive.merge import all_rows
 from kvwal_archive.parquet.key_ranges import KeyRange
@@ -33,7 +33,7 @@ from kvwal_archive.parquet.key_ranges import KeyRange
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kvwal.client.cluster_business import ClusterBusiness
+    from kvwal.client.contents.content import ClusterContents
     from kvwal.client.queues.structures import ClusterStructures
     from kvwal.client.store import ClusterMap, ClusterStore
 
@@ -54,8 +54,12 @@ class ClusterMaps:
         return self._store.map(to_map(name))
 
     def business(self, name: str, /) -> ClusterStructures:
-        """The maps and queues of a business. A business that does not exist begins with its first entry."""
+        """The maps, queues and contents of a business. A business that does not exist begins with its first entry."""
         return self._store.business(to_map(name))
+
+    def content(self, name: str, /) -> ClusterContents:
+        """The contents of a business."""
+        return self.business(name).content()
 
     def businesses(self) -> list[str]:
         """See `LocationReader.businesses`."""
@@ -73,8 +77,8 @@ class ClusterMaps:
     def read_business(self, name: str, *, logged: bool = False) -> BusinessReader:
         """See `LocationReader.read_business`. Without `logged` members answer from memory, with it from logs and archive."""
         self.check_there(name)
-        business = self._store.log_of(to_map(name))
-        return _InLogs(business) if logged else _InMemory(business)
+        structures = self._store.business(to_map(name))
+        return _InLogs(structures) if logged else _InMemory(structures)
 
     def sizes(self) -> dict[str, int | None]:
         """See `LocationReader.sizes`. They are not known."""
@@ -110,9 +114,10 @@ class ClusterMaps:
 class _InMemory(MemoryReader):
     """A business as the members have it in memory. The past comes from their logs and the archive."""
 
-    def __init__(self, business: ClusterBusiness) -> None:
-        super().__init__(business.state)
-        self._business = business
+    def __init__(self, structures: ClusterStructures) -> None:
+        super().__init__(structures.business.state)
+        self._structures = structures
+        self._business = structures.business
 
     def select(self, wanted: WantedIdentity) -> Iterator[DataEntry]:
         """See `BusinessReader.select`. The keys are sent, and then the values of these keys."""
@@ -136,25 +141,36 @@ class _InMemory(MemoryReader):
         return self._business.history(key_class, key)
 
     def of_structure(self, structure: str, ranges: Sequence[KeyRange] | None = None) -> Iterator[DataEntry]:
-        """See `BusinessReader.of_structure`. A member reads archive and logs for each page of some megabytes."""
-        for entry in self._business.logged_entries(NOW, structure=structure):
+        """See `BusinessReader.of_structure`. A member reads archive and logs for each page of some megabytes, or for one key."""
+        if ranges is not None and len(ranges) == 1 and ranges[0].only_key is not None:
+            found = self._logged(*ranges[0].low)
+            if found is not None and is_selected(found.key_class, structure):
+                yield found
+            return
+        for entry in self._business.logged_entries(NOW, _page_of(ranges), structure):
             identity = entry.key_class, entry.key
             is_wanted = ranges is None or any(each.low <= identity < each.high for each in ranges)
             if is_wanted and is_selected(entry.key_class, structure) and is_live(entry, self._business.now_ms()):
                 yield entry.public()
 
     def content_structures(self) -> list[str]:
-        """Raise `ConfigError`: see `BusinessReader.content_structures`."""
-        raise not_served(self._business.label)
+        """See `BusinessReader.content_structures`. The keys of contents are listed."""
+        return self._business.state.structures_of(CONTENT)
 
     @property
     def content_source(self) -> StoredSource:
-        """Raise `ConfigError`: see `BusinessReader.content_source`."""
-        raise not_served(self._business.label)
+        """See `BusinessReader.content_source`: the archive of the members."""
+        return StoredSource(OS_DISK, tuple, self._structures.content_calls.archived)
 
     def as_of(self, timestamp: int, structure: str = OWN_MAP) -> Memory:
         """See `BusinessReader.as_of`. The whole structure is transferred, some megabytes at a time."""
         return self._business.as_of(timestamp, structure)
+
+    def _logged(self, key_class: str, key: bytes) -> DataEntry | None:
+        """The entry of a key as the logs have it. Memory says whether the key is there."""
+        if self._memory.lookup(key_class, key) is None:
+            return None
+        return next((entry for entry in self._business.versions(key_class, key) if not entry.deleted), None)
 
     def _wanted(self, wanted: WantedIdentity) -> list[Encoded]:
         return [key for key in self._business.state.identities() if wanted(key.data, key.class_name)]
@@ -168,9 +184,7 @@ class _InLogs(_InMemory):
 
     def find(self, key_class: str, key: bytes) -> DataEntry | None:
         """See `BusinessReader.find`. Memory says whether the key is there."""
-        if self._memory.lookup(key_class, key) is None:
-            return None
-        return next((entry for entry in self._business.versions(key_class, key) if not entry.deleted), None)
+        return self._logged(key_class, key)
 
     def entries(self, prefix: str | None = None) -> Iterator[DataEntry]:
         """See `BusinessReader.entries`. A member reads archive and logs for each page of some megabytes."""
@@ -208,6 +222,13 @@ class _InLogs(_InMemory):
 def _is_within(key: bytes, spans: Sequence[KeySpan]) -> bool:
     at = bisect_right(spans, key, key=itemgetter(0)) - 1
     return at >= 0 and key < spans[at][1]
+
+
+def _page_of(ranges: Sequence[KeyRange] | None) -> Page:
+    """What a member has to send for these ranges: the keys that begin as both ends do, if there is one range."""
+    if ranges is None or len(ranges) != 1 or ranges[0].low[0] != ranges[0].high[0]:
+        return Page()
+    return Page(prefix_class=ranges[0].low[0], prefix=common_part(*ranges[0]) or b"")
 
 
 def _common_text(keys: Sequence[Encoded]) -> str | None:

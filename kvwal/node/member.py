@@ -15,7 +15,17 @@ from kvwal.config import check_file
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import ConfigError, NotRecovered, StartFailed
 from kvwal.hlc import to_text
-from kvwal.node.adapters.live_members import ADDRESS, AGREED, ARCHIVE, BACKUPS, NAMESPACE, NODE, QUEUES, STATUSES
+from kvwal.node.adapters.live_members import (
+    ADDRESS,
+    AGREED,
+    ARCHIVE,
+    BACKUPS,
+    CONTENTS,
+    NAMESPACE,
+    NODE,
+    QUEUES,
+    STATUSES,
+)
 from kvwal.node.config import NodeOptions, Tls
 from kvwal.node.jvm import java
 from kvwal.ports.disk import OS_DISK
@@ -125,6 +135,7 @@ def _attributes(attributes: Any, options: NodeOptions, archive: str | None) -> N
     attributes.setAttribute(ADDRESS, str(options.address))
     attributes.setAttribute(BACKUPS, str(options.file.backups))
     attributes.setAttribute(QUEUES, "1")
+    attributes.setAttribute(CONTENTS, "1")
     attributes.setAttribute(ARCHIVE, sha256((archive or "").encode()).hexdigest())
 
 

@@ -28,6 +28,7 @@ from kvwal.node.lifecycle import Lifecycle
 from kvwal.node.local_logs import ArchivedUntil
 from kvwal.node.member import JavaObjects
 from kvwal.node.queues.service import QueueService
+from kvwal.node.requests.content_service import ContentService
 from kvwal.node.requests.history_service import HistoryService
 from kvwal.node.requests.log_copies import Copies
 from kvwal.node.requests.own_changes import OwnChanges
@@ -47,7 +48,7 @@ class Pools:
     """Reads of history. They take long, and the other pools do not wait for them."""
     scrapers: ThreadWorkers
     queues: ThreadWorkers
-    """Changes of queues. They wait for other members."""
+    """Changes of queues and of names of contents. They wait for other members."""
 
     @staticmethod
     def create() -> Pools:
@@ -84,7 +85,7 @@ class ServingParts:
     link_watch: LinkWatch
     peers: Peers
     queues: QueueService
-    """It answers all requests of clients: those that are not for queues by the history service."""
+    """It answers all requests of clients: those that are not for queues by the content service and the history service."""
     memory_limit: MemoryLimit
     logged: Mapping[str, int]
     """The timestamp of the last entry that the log of each business held at the start."""
@@ -124,6 +125,8 @@ def build_parts(
     fill = MemoryFill(
         engine, membership, quorum_membership, statuses, make_loader, gate, copies, lifecycle, workers
     )  # fmt: skip
+    history = HistoryService(engine, archive, peers, pools.readers)
+    contents = ContentService(instance, engine, archive, pools.queues, history.answer)
     return ServingParts(
         instance=instance,
         query_probe=java("kvwal.member.QueryProbe")(instance),
@@ -143,9 +146,7 @@ def build_parts(
         clock_bounds=clock_bounds,
         link_watch=LinkWatch(instance, java_objects.link_monitor, gate, membership, quorum, context.clock),
         peers=peers,
-        queues=QueueService(
-            instance, pools.queues, context.clock, HistoryService(engine, archive, peers, pools.readers).answer
-        ),
+        queues=QueueService(instance, pools.queues, context.clock, contents.answer),
         memory_limit=MemoryLimit(instance, statuses, options.file, context.clock, workers),
         logged={name: business.log.recovered.last_timestamp for name, business in engine.businesses.items()},
     )  # fmt: skip

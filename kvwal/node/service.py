@@ -73,6 +73,7 @@ class Service:
             self._store_options(metrics), own_loop=True, memory=self._memory,
             hybrid=lambda: BoundedClock(self._bounds), flush_of=self._flush_of,
             archive_interval_factor=self._archive_interval_factor, may_remove=self._may_remove,
+            large_values_beside=False,
         )  # fmt: skip
         self._lifecycle = Lifecycle()
         self._record: LocalMembership | None = None

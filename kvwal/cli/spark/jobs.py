@@ -18,7 +18,6 @@ from kvwal.cli.spark.job_tables import (
     application_sheet,
     batches_sheet,
     duration_text,
-    gist,
     indent,
     jobs_sheet,
     reads_and_writes_sheet,
@@ -26,7 +25,7 @@ from kvwal.cli.spark.job_tables import (
     status_cell,
     time_text,
 )
-from kvwal.cli.spark.kept import check_may_have_kept, kept_in, only_kept, parse_stage, show_tasks
+from kvwal.cli.spark.kept import kept_in, only_kept, parse_stage, show_tasks
 from kvwal.cli.tables import Sheet, columns, print_sheets
 from kvwal.cli.text import parse_time, visible
 from kvwal.config import parse_duration
@@ -40,6 +39,7 @@ from kvwal.spark.eventlog.log_reader import BUSINESS
 from kvwal.spark.kept.contents import kept_logs
 from kvwal.spark.queries import RecordedApplication
 from kvwal.spark.record_reader import RecordReader, records_of, under
+from kvwal.spark.records.texts import gist
 
 T = TypeVar("T")
 _DAY_MS = 86_400_000
@@ -118,7 +118,6 @@ def jobs(
 def _tasks_of_stage(
     selection: StoreSelection, app: str | None, stage: tuple[int, int | None], most: int | None, form: Format
 ) -> None:
-    check_may_have_kept(selection)
     selection.check_there()
     with selection.reader() as store:
         contents = kept_in(store)

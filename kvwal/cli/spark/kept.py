@@ -5,26 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import cast
 
 import msgspec
 
 from kvwal.cli import show
 from kvwal.cli.locations import StoreSelection
 from kvwal.cli.show import Format
-from kvwal.cli.spark.job_tables import duration_text, gist, status_cell, time_text
+from kvwal.cli.spark.job_tables import duration_text, status_cell, time_text
 from kvwal.cli.tables import Sheet, columns, print_sheets
 from kvwal.errors import ConfigError
-from kvwal.location.parse import ClusterLocation
+from kvwal.location.cluster import ClusterMaps
 from kvwal.location.readers import LocationReader
 from kvwal.scrub.units import size
 from kvwal.spark.eventlog.log_reader import BUSINESS, LogResult, ReportProgress
 from kvwal.spark.eventlog.logs import settings_of
-from kvwal.spark.kept.contents import KEPT_LOGS, KeptName, ReadContents, kept_logs, no_contents
+from kvwal.spark.eventlog.record_logs import holding
+from kvwal.spark.kept.contents import KEPT_LOGS, KeptName, ReadContents, kept_logs
 from kvwal.spark.kept.frames import DamagedKeptLog
 from kvwal.spark.kept.reader import KeptLog
 from kvwal.spark.kept.replay import kept_event_log, record_again
 from kvwal.spark.kept.task_lines import StageAttempt
 from kvwal.spark.kept.tasks import Task, tasks_of
+from kvwal.spark.records.texts import gist
 from kvwal.spark.redaction import Redaction, applied
 from kvwal.store.contents.stored import StoredContents
 
@@ -35,26 +38,13 @@ _TASKS = columns(
 )  # fmt: skip
 
 
-def check_keeps(selection: StoreSelection) -> None:
-    """Raise `ConfigError` for a location that keeps no event logs."""
-    if selection.folder() is None:
-        raise no_contents()
-
-
-def check_alone(selection: StoreSelection, others: Mapping[str, bool]) -> None:
-    """Raise `ConfigError` for `--again` with one of these options, and for a location that keeps no event logs."""
+def check_alone(others: Mapping[str, bool]) -> None:
+    """Raise `ConfigError` for `--again` with one of these options."""
     if any(others.values()):
         *first, last = others
         raise ConfigError(
             f"--again reads kept logs, and goes with none of {', '.join(first)} and {last}.", hint="Leave these out."
         )
-    check_keeps(selection)
-
-
-def check_may_have_kept(selection: StoreSelection) -> None:
-    """Raise `ConfigError` for a location that has no kept event logs to read."""
-    if isinstance(selection.parsed(), ClusterLocation):
-        raise no_contents()
 
 
 def record_kept(
@@ -66,7 +56,9 @@ def record_kept(
     into = replace(selection, node=node)
     with selection.reader() as reader, into.writer(accept_clock=accept_clock) as store:
         contents = kept_in(reader)
-        return record_again(store.map(BUSINESS), contents, _wanted(contents, wanted), progress)
+        names = _wanted(contents, wanted)
+        with holding(store, store.map(BUSINESS)) as (hold, beat):
+            return record_again(hold, contents, names, progress, beat)
 
 
 def _wanted(contents: ReadContents, wanted: Sequence[str]) -> list[KeptName]:
@@ -107,6 +99,8 @@ def kept_in(store: LocationReader) -> ReadContents:
     """The kept logs of a location that is open for reading. `ConfigError` if it has none."""
     if KEPT_LOGS not in store.businesses():
         raise _nothing_kept()
+    if isinstance(store, ClusterMaps):  # names from memory, and not from the members' logs
+        return cast("ReadContents", store.content(KEPT_LOGS))
     return StoredContents(store.read_business(KEPT_LOGS), KEPT_LOGS)
 
 

@@ -12,7 +12,7 @@ from kvwal.cli import show
 from kvwal.cli.locations import StoreSelection
 from kvwal.cli.options import LEAST_DURATION, AcceptClock, Json, duration_parser, path_parser
 from kvwal.cli.spark.follow import follow
-from kvwal.cli.spark.kept import check_alone, check_keeps, record_kept
+from kvwal.cli.spark.kept import check_alone, record_kept
 from kvwal.cli.tables import print_table
 from kvwal.counted import counted
 from kvwal.errors import ConfigError, Kind, KvwalError, StorageFull, StoreLocked
@@ -104,11 +104,9 @@ def record(
             "--spool is for spools, and not for event logs.", hint="Leave out --spool, or the event logs."
         )
     if again:
-        check_alone(selection, {"--follow": following, "--keep-logs": keep_logs, "--spool": spool is not None})
-    if keep_logs:
-        check_keeps(selection)
-        if not logs:
-            raise ConfigError("--keep-logs needs event logs.", hint="Name them, or folders of them: they are kept.")
+        check_alone({"--follow": following, "--keep-logs": keep_logs, "--spool": spool is not None})
+    if keep_logs and not logs:
+        raise ConfigError("--keep-logs needs event logs.", hint="Name them, or folders of them: they are kept.")
     if following:
         into = replace(selection, node=_node_for_logs(selection))
         follow(lambda: into.writer(accept_clock=accept_clock), logs or [], every, http, keep_logs=keep_logs)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from kvwal.client.link import Link
 from kvwal.client.member_tasks import ClusterFeed, MapChanges, ask_history, lost_tails_of
 from kvwal.cluster.requests import (
+    NO_LIMIT,
     PAGE_BYTES,
     ClientQuestion,
     Page,
@@ -31,7 +32,6 @@ T = TypeVar("T")
 
 _RETRY_SECONDS = 0.2
 _decode = make_decoder(())
-NO_LIMIT = Page()
 
 
 class ClusterHistory:

@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterat
 from datetime import date
 from functools import partial
 from itertools import islice
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
+from kvwal.client.contents.aio import ClusterContents
 from kvwal.client.queues.aio_transaction import AsyncClusterTransaction, AsyncQueueTransaction
 from kvwal.client.queues.aio_waiting import Client, awaited, put_when_room
 from kvwal.client.queues.queue import ClusterQueue as SyncQueue
 from kvwal.entry import DataEntry
 from kvwal.store.aio.map import Map
-from kvwal.structures.content.clusters import not_served
 from kvwal.structures.handle import Handle
 from kvwal.structures.queue.changes import checked_number
 from kvwal.structures.queue.options import Changes, QueueOptions, SettableOptions
@@ -168,7 +168,7 @@ class ClusterQueue(Handle, AsyncIterator[Any], SettableOptions[Coroutine[Any, An
 
 
 class ClusterBusiness(Handle):
-    """A business of a cluster for tasks: its maps, its queues, and transactions over all of them."""
+    """A business of a cluster for tasks: its maps, queues and contents, and transactions over all of them."""
 
     def __init__(self, client: Client, name: str, map_of: Callable[[str], Map]) -> None:
         """`map_of` makes a map of the business; its own one without a name."""
@@ -192,9 +192,14 @@ class ClusterBusiness(Handle):
         """The queue `name` of the business; its own, that of `ClusterStore.queue`, without a name. Raises `InvalidName`."""
         return ClusterQueue(self._client, self._name, name)
 
-    def content(self, name: str = "") -> NoReturn:
-        """Raise `ConfigError`: contents of a cluster are not served yet."""
-        raise not_served(self._name)
+    def content(self, name: str = "") -> ClusterContents:
+        """The contents `name` of the business; its own without a name. Raises `InvalidName`."""
+        return ClusterContents(self._client, self._name, name)
+
+    async def contents(self) -> list[str]:
+        """The names of the contents that hold something, sorted; that of the business's own ones is empty."""
+        structures = await self._client.structures(self._name)
+        return await self._client.on_thread(structures.contents)
 
     async def queues(self) -> list[str]:
         """The names of the queues that hold items: see `kvwal.store.aio.business.Business.queues`."""

@@ -1,12 +1,14 @@
-"""Transactions of a business of a cluster for tasks: the changes of one `async with` block, of any of its maps and queues."""
+"""Transactions of a business of a cluster for tasks: the changes of one `async with` block, of any of its structures."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
+from kvwal.client.contents.aio import AsyncContentsInTransaction
+from kvwal.client.contents.transaction import BlockContents, ClusterContentsInTransaction
 from kvwal.client.queues.aio_waiting import Client, awaited
 from kvwal.client.queues.blocks import QueueBlock
 from kvwal.client.queues.structures import ClusterStructures
@@ -62,7 +64,7 @@ class MapInBlock(MapInTransaction):
 
 
 class AsyncClusterTransaction:
-    """A transaction over maps and queues of one business of a cluster, for one task and one `async with` block.
+    """A transaction over the structures of one business of a cluster, for one task and one `async with` block.
 
     If the task is cancelled at the end of the block, the outcome is awaited: `timestamp` says whether it was committed.
     """
@@ -72,12 +74,12 @@ class AsyncClusterTransaction:
         self.timestamp = 0
         self._client = client
         self._name = business
-        self._entered: tuple[ClusterStructures, QueueBlock] | None = None
+        self._entered: tuple[ClusterStructures, QueueBlock, BlockContents] | None = None
 
     async def __aenter__(self) -> Self:
         self.changes.begin()
         structures = await self._client.structures(self._name)
-        self._entered = structures, structures.queue().block()
+        self._entered = structures, structures.queue().block(), BlockContents(structures.content_calls)
         return self
 
     async def __aexit__(
@@ -85,9 +87,9 @@ class AsyncClusterTransaction:
     ) -> None:
         """Commit, unless the block raised. Then set `timestamp`."""
         entries = self.changes.end().entries
-        structures, block = self._open()
+        structures, block, claims = self._open()
         if kind is None:
-            await self._client.on_thread(partial(self._commit, structures, block, entries))
+            await self._client.on_thread(partial(self._commit, structures, block, claims, entries))
         else:
             await uncancelled(partial(self._client.on_thread, partial(block.give_back, error)))
 
@@ -99,17 +101,21 @@ class AsyncClusterTransaction:
     def queue(self, name: str = "") -> AsyncQueueInTransaction:
         """A queue in the block: what is taken is in flight until its end."""
         self.changes.check_open()
-        structures, block = self._open()
+        structures, block, _ = self._open()
         return AsyncQueueInTransaction(self._client, self.changes, block, structures.queue(name))
 
-    def content(self, name: str = "") -> NoReturn:
-        """Raise `ConfigError`: contents of a cluster are not served yet."""
-        self._open()[0].content(name)
+    def content(self, name: str = "") -> AsyncContentsInTransaction:
+        """Contents in the block: their bytes are put at once, their names are there at its end."""
+        self.changes.check_open()
+        structures, _, claims = self._open()
+        return AsyncContentsInTransaction(ClusterContentsInTransaction(self.changes, structures.content(name), claims))
 
-    def _commit(self, structures: ClusterStructures, block: QueueBlock, entries: list[Entry]) -> None:
-        self.timestamp = commit_block(structures.business, block, entries)
+    def _commit(
+        self, structures: ClusterStructures, block: QueueBlock, claims: BlockContents, entries: list[Entry]
+    ) -> None:
+        self.timestamp = commit_block(structures.business, block, entries, claims)
 
-    def _open(self) -> tuple[ClusterStructures, QueueBlock]:
+    def _open(self) -> tuple[ClusterStructures, QueueBlock, BlockContents]:
         if self._entered is None:
             raise TransactionClosed("this transaction was not begun.", hint="Use it inside `async with`.")
         return self._entered

@@ -125,16 +125,18 @@ class QueueBlock:
         self._taken = [claim for claim in self._taken if claim[1] not in keys]
         self._give_back(self._takes)
 
-    def commit(self, entries: list[Entry], *, counts: bool = True) -> int:
-        """Commit the block, with entries of maps, and return the timestamp. After most errors the items are at their places.
+    def commit(self, entries: list[Entry], *, counts: bool = True, begun_ms: int = 0) -> int:
+        """Commit the block, with entries of maps and contents, and return the timestamp. After most errors the items are at their
+        places.
 
-        `QueueFull` if there is no room for its puts now. Without `counts` a failure is no delivery of the items.
+        `QueueFull` if there is no room for its puts now. Without `counts` a failure is no delivery of the items. `begun_ms`: see
+        `kvwal.client.contents.calls.ContentCalls.change`.
         """
         try:
             self._check_not_lost()
             request = Commit(
                 self._calls.map, self.id, self._taken, self.puts, encode_entries(entries), SYSTEM.wall_ms(),
-                self._delays,
+                self._delays, begun_ms,
             )  # fmt: skip
             timestamp: int = self._calls.ask(request, writes=True)
         except BaseException as error:

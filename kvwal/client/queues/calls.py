@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -53,14 +54,21 @@ class QueueCalls:
 
     def _sent(self, request: QueueRequest, writes: bool, again: bool) -> bytes:
         begin = partial(ask_queues, self._link.client, request, self.map)
-        ask = partial(self._link.result, begin, self.label, writes=writes)
-        within = self._link.address.timeout if again else 0
-        try:
-            return bytes(retry_on(ask, _NOT_DONE, pause=_PAUSE_SECONDS, longest=_LONGEST_PAUSE, within=within))
-        except KvwalError as error:
-            if type(error) is not KvwalError:
-                raise
-            raise ConfigError(
-                f"{self.label}: a member refused a request for a queue: it is of an earlier version, or its log names a bug.",
-                hint="Update all members to the version of this client.",
-            ) from error
+        return answer_of(self._link, begin, self.label, "a queue", writes=writes, again=again)
+
+
+def answer_of(
+    link: Link, begin: Callable[[], HazelcastFuture[Any]], label: str, what: str, *, writes: bool, again: bool = True
+) -> bytes:
+    """The answer to a request for `what`, which `begin` sends. `writes` and `again`: see `QueueCalls.ask`."""
+    ask = partial(link.result, begin, label, writes=writes)
+    within = link.address.timeout if again else 0
+    try:
+        return bytes(retry_on(ask, _NOT_DONE, pause=_PAUSE_SECONDS, longest=_LONGEST_PAUSE, within=within))
+    except KvwalError as error:
+        if type(error) is not KvwalError:
+            raise
+        raise ConfigError(
+            f"{label}: a member refused a request for {what}: it is of an earlier version, or its log names a bug.",
+            hint="Update all members to the version of this client.",
+        ) from error

@@ -1,17 +1,19 @@
-"""The structures of one business of a cluster: its maps and queues, and transactions over several of them."""
+"""The structures of one business of a cluster: its maps, queues and contents, and transactions over several of them."""
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 from kvwal.client.cluster_business import ClusterBusiness
+from kvwal.client.contents.calls import ContentCalls
+from kvwal.client.contents.content import ClusterContents
+from kvwal.client.contents.transaction import BlockContents, ClusterContentsInTransaction
 from kvwal.client.queues.blocks import Renewals
 from kvwal.client.queues.calls import QueueCalls
 from kvwal.client.queues.named_map import ClusterNamedMap
 from kvwal.client.queues.queue import ClusterQueue
 from kvwal.client.queues.transaction import ClusterBlock, ClusterQueueInTransaction
 from kvwal.cluster.queues.requests import OWNER_CLASS, OWNER_KEY, Queues
-from kvwal.structures.content.clusters import not_served
+from kvwal.key_class import CONTENT
+from kvwal.structures.content.names import contents_named
 from kvwal.structures.handle import Handle
 from kvwal.structures.map.map import Map, MapOfTransaction
 from kvwal.structures.queue.positions import queue_named
@@ -20,8 +22,11 @@ from kvwal.structures.queue.positions import queue_named
 class ClusterStructures(Handle):
     """A business of a cluster: see `kvwal.structures.facade.Structures`."""
 
-    def __init__(self, business: ClusterBusiness, calls: QueueCalls, renewals: Renewals, own_map: Map) -> None:
+    def __init__(
+        self, business: ClusterBusiness, calls: QueueCalls, contents: ContentCalls, renewals: Renewals, own_map: Map
+    ) -> None:
         self.business = business
+        self.content_calls = contents
         self._calls = calls
         self._renewals = renewals
         self._own_map = own_map
@@ -49,9 +54,13 @@ class ClusterStructures(Handle):
         """The queue `name` of the business; its own, that of `ClusterStore.queue`, without a name. Raises `InvalidName`."""
         return ClusterQueue(self.business, self._calls, self._renewals, name)
 
-    def content(self, name: str = "") -> NoReturn:
-        """Raise `ConfigError`: contents of a cluster are not served yet."""
-        raise not_served(self.business.label)
+    def content(self, name: str = "") -> ClusterContents:
+        """The contents `name` of the business; its own, those of `ClusterStore.content`, without a name. Raises `InvalidName`."""
+        return ClusterContents(self.business, self.content_calls, name)
+
+    def contents(self) -> list[str]:
+        """The names of the contents that hold something: see `kvwal.structures.facade.Structures.contents`."""
+        return sorted(map(contents_named, self.business.state.structures_of(CONTENT)))
 
     def queues(self) -> list[str]:
         """The names of the queues that hold items: see `kvwal.structures.facade.Structures.queues`.
@@ -72,10 +81,11 @@ class ClusterStructures(Handle):
 
 
 class ClusterTransaction(ClusterBlock):
-    """A transaction over maps and queues of one business of a cluster: see `kvwal.structures.facade.BusinessTransaction`."""
+    """A transaction over a business of a cluster: see `kvwal.structures.facade.BusinessTransaction`."""
 
     def __init__(self, structures: ClusterStructures) -> None:
-        super().__init__(structures.business, structures.queue().block())
+        self._claims = BlockContents(structures.content_calls)
+        super().__init__(structures.business, structures.queue().block(), self._claims)
         self._structures = structures
 
     def map(self, name: str = "") -> MapOfTransaction:
@@ -86,6 +96,6 @@ class ClusterTransaction(ClusterBlock):
         """A queue in the block: what is taken is in flight until its end."""
         return ClusterQueueInTransaction(self.changes, self._block, self._structures.queue(name))
 
-    def content(self, name: str = "") -> NoReturn:
-        """Raise `ConfigError`: contents of a cluster are not served yet."""
-        self._structures.content(name)
+    def content(self, name: str = "") -> ClusterContentsInTransaction:
+        """Contents in the block: their bytes are put at once, their names are there at its end."""
+        return ClusterContentsInTransaction(self.changes, self._structures.content(name), self._claims)

@@ -1,4 +1,4 @@
-"""Transactions of a business of a cluster: the changes of one `with` block, of any of its maps and queues."""
+"""Transactions of a business of a cluster: the changes of one `with` block, of any of its maps, queues and contents."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from kvwal.client.cluster_business import ClusterBusiness
+from kvwal.client.contents.transaction import BlockContents
 from kvwal.client.queues.blocks import QueueBlock, room_of
 from kvwal.cluster.queues.requests import Item, PutItem
+from kvwal.content.claim import is_content
 from kvwal.entry import Entry, entry_identity
 from kvwal.key_class import is_of_map
 from kvwal.structures.queue.changes import checked_number
@@ -88,9 +90,11 @@ class ClusterQueueInTransaction(ClusterQueuePuts):
         return self._target.awaited_items(lambda: self._block.hold(structure, number, decodes=False), timeout)
 
 
-def commit_block(business: ClusterBusiness, block: QueueBlock, entries: list[Entry]) -> int:
-    """Commit a block with its changes of maps; return the timestamp, 0 if it changes nothing. After an error that is not
-    `CommitUnknown` the items are at their places.
+def commit_block(
+    business: ClusterBusiness, block: QueueBlock, entries: list[Entry], contents: BlockContents | None = None
+) -> int:
+    """Commit a block with its changes of maps and contents; return the timestamp, 0 if it changes nothing. After an error that is
+    not `CommitUnknown` the items are at their places.
     """
     latest = list({entry_identity(entry): entry for entry in entries}.values())
     try:
@@ -98,24 +102,28 @@ def commit_block(business: ClusterBusiness, block: QueueBlock, entries: list[Ent
     except BaseException as error:
         block.give_back(error)
         raise
-    if block.has_changes or not all(is_of_map(entry.key_class) for entry in latest):
-        return block.commit(latest)
+    names_content = contents is not None and any(is_content(entry.key_class) for entry in latest)
+    if block.has_changes or not (names_content or all(is_of_map(entry.key_class) for entry in latest)):
+        return block.commit(latest, begun_ms=contents.begun_ms if contents is not None else 0)
     block.give_back()
+    if contents is not None and names_content:
+        return contents.commit(latest)
     return commit(business, latest) if latest else 0
 
 
 class ClusterBlock:
-    """A transaction over the maps and queues of one business. If the block raises, nothing is written.
+    """A transaction over the structures of one business. If the block raises, nothing is written.
 
     Used by one thread, for one `with` block. `timestamp` is 0 until it is committed. If the process of the block says nothing for
     the visibility timeout, the commit raises `TransactionClosed`, and nothing of the block is written.
     """
 
-    def __init__(self, business: ClusterBusiness, block: QueueBlock) -> None:
+    def __init__(self, business: ClusterBusiness, block: QueueBlock, contents: BlockContents | None = None) -> None:
         self.changes = TransactionChanges()
         self.timestamp = 0
         self._business = business
         self._block = block
+        self._contents = contents
 
     def __enter__(self) -> Self:
         self.changes.begin()
@@ -129,7 +137,7 @@ class ClusterBlock:
         if kind is not None:
             self._block.give_back(error)
         else:
-            self.timestamp = commit_block(self._business, self._block, entries)
+            self.timestamp = commit_block(self._business, self._block, entries, self._contents)
 
 
 class ClusterQueueTransaction(ClusterBlock, ClusterQueueInTransaction):

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from kvwal.entry import Entry, make_decoder, make_entry
-from kvwal.errors import ConfigError, TransactionClosed
-from kvwal.key_class import OWN_MAP, kind_of, structure_of
+from kvwal.cluster.contents.requests import check_claims, entries_of_block
+from kvwal.entry import Entry, make_entry
+from kvwal.errors import TransactionClosed
 from kvwal.structures.queue.positions import item_class
 
 VISIBILITY_SECONDS = 30.0
@@ -122,10 +122,11 @@ class GiveBack(_Request, frozen=True):
 
 
 class Commit(_Request, frozen=True):
-    """Commit a block: take its items away for good, put others, and change entries of maps, in one transaction.
+    """Commit a block: take its items away for good, put others, and change entries of maps and contents, in one transaction.
 
     `taken` are the keys of the items by their structures. `entries` is a block of entries, whose times of expiry are by a clock
-    that showed `sent` (unix ms). The answer is the timestamp, an int. `delays`, and `QueueFull`: see `Put`.
+    that showed `sent` (unix ms). The answer is the timestamp, an int. `delays`, and `QueueFull`: see `Put`. `begun`: see
+    `kvwal.cluster.contents.requests.Change`.
     """
 
     block: str
@@ -134,6 +135,7 @@ class Commit(_Request, frozen=True):
     entries: bytes
     sent: int
     delays: dict[int, int] = {}
+    begun: int = 0
 
 
 class PutBack(_Request, frozen=True):
@@ -195,7 +197,6 @@ QueueRequest = (
 encode = msgspec.msgpack.Encoder().encode
 decode_request = msgspec.msgpack.Decoder(QueueRequest).decode
 decode_items = msgspec.msgpack.Decoder(list[Item]).decode
-_decode_entries = make_decoder(())
 decode_answer: Any = msgspec.msgpack.Decoder().decode
 
 
@@ -225,27 +226,13 @@ def to_entries(items: list[Item], structure: str, now_ms: int) -> list[Entry]:
     ]
 
 
-def entries_of_maps(request: Commit, now_ms: int) -> list[Entry]:
-    """The changes of maps of a commit, with times of expiry by the member's clock. `ConfigError` for any other change."""
-    ahead = now_ms - request.sent
-    entries = [_moved_by(entry, ahead) for entry in _decode_entries(request.entries)]
-    if not all(map(_is_of_a_map, entries)):
-        raise ConfigError(f"{request.map}: a block changes keys that are of no map; nothing was written.")
+def entries_of_commit(request: Commit, now_ms: int) -> list[Entry]:
+    """The changes of maps and contents of a commit, with times of expiry by the member's clock. `ConfigError` for any other
+    change, `ContentFailed` for contents whose bytes were put too long ago.
+    """
+    entries = entries_of_block(request.map, request.entries, now_ms - request.sent)
+    check_claims(request.map, entries, request.begun, now_ms)
     return entries
-
-
-def _is_of_a_map(entry: Entry) -> bool:
-    structure = structure_of(entry.key_class)
-    return structure == OWN_MAP or kind_of(structure) == "map"
-
-
-def _moved_by(entry: Entry, ahead: int) -> Entry:
-    """An entry whose time of expiry is by a clock that this member's clock is `ahead` of (milliseconds)."""
-    if not entry.expires:
-        return entry
-    return make_entry(
-        entry.key, entry.key_class, entry.value, entry.value_class, False, 0, max(1, entry.expires + ahead)
-    )
 
 
 def unknown_codec(known: list[str] | None, entries: list[Entry]) -> str | None:

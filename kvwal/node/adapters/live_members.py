@@ -30,6 +30,8 @@ NAMESPACE = "kvwal.namespace"
 BACKUPS = "kvwal.backups"
 QUEUES = "kvwal.queues"
 """A member without this attribute is of a version that would log the items of queues as keys that it does not know."""
+CONTENTS = "kvwal.contents"
+"""A member without this attribute is of a version that could collect bytes in the archive before their name is logged."""
 _RECOVERED = "recovered"
 _QUORUM = "electorate"  # the key that members of older versions use, too
 _ORPHAN = "orphan:"

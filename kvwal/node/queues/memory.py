@@ -9,22 +9,21 @@ from typing import Any, TypeVar
 import jpype
 import msgspec
 
-from kvwal import errors
 from kvwal.cluster.queues.memory import Claims, Commit, KeptBlock
 from kvwal.cluster.queues.requests import OWNER_CLASS, OWNER_KEY
 from kvwal.cluster.queues.table import Claim
 from kvwal.entry import Entry, encode_entries, make_decoder
-from kvwal.errors import ClusterUnreachable, CommitUnknown, ConfigError, KvwalError, NotRecovered
+from kvwal.errors import ClusterUnreachable
 from kvwal.key_class import QUEUE
-from kvwal.node.adapters.live_members import NODE, QUEUES
+from kvwal.node.adapters.live_members import QUEUES
 from kvwal.node.jvm import java
+from kvwal.node.requests.own_transactions import check_versions, run_transaction, translated
 from kvwal.structures.queue.positions import is_of_any_queue
 
 T = TypeVar("T")
 
 CLAIMS = "__kvwal.claims"
 """The map of the claims of takers, and of the members that decide. It is in the memory of the members only."""
-_LOCK_MS = 5_000
 _BETWEEN = "\0"
 _decode = make_decoder(())
 
@@ -42,12 +41,7 @@ class HazelcastQueues:
 
     def begin(self) -> bool:
         """See `QueueMemory.begin`. `ConfigError` if a member is of a version without queues."""
-        for member in self._instance.getCluster().getMembers():
-            if member.getAttribute(QUEUES) is None:
-                raise ConfigError(
-                    f"{self.name}: the member {member.getAttribute(NODE)} is of a version without queues; nothing was written.",
-                    hint="Update all members first.",
-                )
+        check_versions(self._instance, self.name, QUEUES, "queues")
         return self._asked(lambda: self._claims.put(self.name, self._mark)) is not None
 
     def is_owner(self) -> bool:
@@ -72,13 +66,7 @@ class HazelcastQueues:
 
     def commit(self, entries: list[Entry], guard: Entry) -> Commit:
         """See `QueueMemory.commit`."""
-        run = java("kvwal.transactions.OwnTransaction").run
-        try:
-            said = str(run(self._instance, self.name, encode_entries(entries), encode_entries([guard]), _LOCK_MS))
-        except jpype.JException as error:
-            raise self._translated(error, CommitUnknown) from error
-        outcome, _, timestamp = said.partition(" ")
-        return Commit(outcome, int(timestamp))
+        return Commit(*run_transaction(self._instance, self.name, entries, [guard]))
 
     def claim(self, epoch: int, block: str, claims: Claims) -> bool:
         """See `QueueMemory.claim`."""
@@ -111,16 +99,4 @@ class HazelcastQueues:
         try:
             return call()
         except jpype.JException as error:
-            raise self._translated(error, ClusterUnreachable) from error
-
-    def _translated(self, error: Any, otherwise: type[KvwalError]) -> KvwalError:
-        """The error of kvwal that an error of Hazelcast names; `otherwise` if it names none."""
-        text = str(error.getMessage())
-        if isinstance(error, java("kvwal.node.NotWritten")):
-            name, _, sentence = text.partition(": ")
-            kind = getattr(errors, name, None)
-            if isinstance(kind, type) and issubclass(kind, KvwalError) and kind.__init__ is KvwalError.__init__:
-                return kind(f"{self.name}: {sentence}")
-        if isinstance(error, java("com.hazelcast.spi.exception.RetryableException")):
-            return NotRecovered(f"{self.name}: a member cannot answer now ({text}); nothing was written.")
-        return otherwise(f"{self.name}: {type(error).__name__}: {text}")
+            raise translated(self.name, error, ClusterUnreachable) from error

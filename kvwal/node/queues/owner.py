@@ -35,7 +35,7 @@ from kvwal.cluster.queues.requests import (
     SetOptions,
     Take,
     claims_lost,
-    entries_of_maps,
+    entries_of_commit,
     to_entries,
     to_items,
     unknown_codec,
@@ -314,7 +314,7 @@ class QueueOwner:
             raise claims_lost(self._memory.name)
         if block is not None and block.is_committing:
             raise Overloaded(f"{self._memory.name}: this block is being committed.", hint="Wait for the first answer.")
-        others = entries_of_maps(request, self._clock.wall_ms())
+        others = entries_of_commit(request, self._clock.wall_ms())
         if block is not None:
             block.is_committing = True
         try:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
 from kvwal.errors import ConfigError
+from kvwal.location.cluster import ClusterMaps
 from kvwal.location.connect import is_cluster
 from kvwal.ports.clock import SYSTEM
 from kvwal.spark.eventlog.listing import EventLog
@@ -30,7 +31,7 @@ from kvwal.spark.eventlog.runs import EarlierRun, RecordMap
 from kvwal.spark.index import complete_index, node_of_mark
 from kvwal.spark.kept.contents import contents_of
 from kvwal.spark.kept.keeping import Keeping, keep_log
-from kvwal.spark.leases import Leases, no_longer_than_a_lease
+from kvwal.spark.leases import LeasedMap, Leases, no_longer_than_a_lease
 from kvwal.spark.record_keys import app_prefix
 from kvwal.spark.state.lease import LeaseHeld, LeaseLost
 
@@ -56,18 +57,24 @@ def record_event_logs(
     log again that was read to its end. A damaged line is recorded under the application's `damage` keys. A log that cannot be
     read to its end has a `problem`, and the other logs are read all the same. A log that has just begun, a log of an earlier run
     than the recorded one, and a file in a folder that is no event log, are `skipped`. With `keep_logs`, each log that is
-    recorded is kept, too (see `kvwal.spark.kept`): `ConfigError` for a cluster.
+    recorded is kept, too (see `kvwal.spark.kept`).
     """
     keep = partial(keep_log, contents_of(store)) if keep_logs else None
     logs = find_logs(paths)
     records = store.map(BUSINESS)
     complete_index(records, node_of_mark(store))
-    if not is_cluster(store):  # one process has the lock of a folder's node
-        return record_logs(lambda app: nullcontext(records), logs, progress, keep=keep)
+    with holding(store, records) as (hold, beat):
+        return record_logs(hold, logs, progress, beat, keep=keep)
+
+
+@contextmanager
+def holding(store: MapStore, records: LeasedMap) -> Iterator[tuple[Hold, Callable[[], None]]]:
+    """What gives a command the applications of a store one by one, for a block, and what it calls while it reads a log."""
+    if not (is_cluster(store) or isinstance(store, ClusterMaps)):  # one process has the lock of a folder's node
+        yield lambda app: nullcontext(records), lambda: None
+        return
     with Leases(records, SYSTEM) as leases:
-        return record_logs(
-            lambda app: leases.hold(app, no_longer_than_a_lease()), logs, progress, leases.beat, keep=keep
-        )
+        yield lambda app: leases.hold(app, no_longer_than_a_lease()), leases.beat
 
 
 def record_logs(
@@ -93,7 +100,7 @@ def record_logs(
 
         result = _record_log(hold, log, identity, report) if isinstance(identity, ApplicationIdentity) else identity
         if keep is not None and isinstance(identity, ApplicationIdentity) and not result.skipped:
-            result = _kept(keep, log, identity, result, beat)
+            result = _kept(hold, keep, log, identity, result, beat)
         results.append(result)
         done += size
         if progress is not None:
@@ -102,13 +109,21 @@ def record_logs(
 
 
 def _kept(
-    keep: Keep, log: EventLog, identity: ApplicationIdentity, result: LogResult, beat: Callable[[], None]
+    hold: Hold,
+    keep: Keep,
+    log: EventLog,
+    identity: ApplicationIdentity,
+    result: LogResult,
+    beat: Callable[[], None],
 ) -> LogResult:
-    """Keep a log that was recorded."""
+    """Keep a log that was recorded. Meanwhile no other reader keeps one of its application."""
     try:
-        kept = keep(log, identity, beat)
+        with hold(app_prefix(identity.app, identity.attempt)):
+            kept = keep(log, identity, beat)
     except FileNotFoundError:
         return result._replace(not_kept="it was deleted before it could be kept")
+    except (LeaseHeld, LeaseLost) as error:
+        return result._replace(not_kept=str(error))
     if kept.problem:
         return result._replace(kept=kept.name, not_kept=kept.problem)
     return result._replace(kept=kept.name)

@@ -202,7 +202,14 @@ class Follower:
         identity = identify(log)
         if identity is None:
             return
-        kept = self._quiet_logs.keep(log, identity, self._beat_and_stop)
+        is_held = mark.app in self._leases.held
+        if not is_held and not self._leases.take(mark.app):
+            return  # another reader has the application, and keeps its log if it is to be kept
+        try:
+            kept = self._quiet_logs.keep(log, identity, self._beat_and_stop)
+        finally:
+            if not is_held:
+                self._leases.release(mark.app)
         self._marks.put(log, structs.replace(mark, kept=mark.version))
         self._status.kept(str(log.path), kept)
 

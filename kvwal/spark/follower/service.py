@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 
-from kvwal.errors import ContentFailed
+from kvwal.errors import ArchiveError, ContentFailed
 from kvwal.ports.boundary import contain, logged, start_thread
 from kvwal.ports.clock import Clock
 from kvwal.ports.retries import retry_on
@@ -24,7 +24,7 @@ from kvwal.spark.outages import PASSING
 from kvwal.spark.state.lease import LeaseLost
 
 EVERY_SECONDS = 5.0
-WAITED_FOR = (*PASSING, LeaseLost, ContentFailed)
+WAITED_FOR = (*PASSING, LeaseLost, ContentFailed, ArchiveError)
 """Errors after which the follower begins anew. After an unknown commit the position in the store tells."""
 _not_left = logged("the leases of the follower stay until they run out")
 _not_beating = logged("the leases of the follower cannot be kept: its next transaction is refused, and it begins anew")

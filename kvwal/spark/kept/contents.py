@@ -14,8 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, BinaryIO, NamedTuple, Protocol, cast
 
-from kvwal.errors import ConfigError
-from kvwal.location.connect import is_cluster
 from kvwal.spark.eventlog.listing import IN_PROGRESS
 from kvwal.spark.eventlog.logs import ApplicationIdentity
 from kvwal.spark.record_keys import app_prefix
@@ -90,17 +88,8 @@ class ContentStore(Protocol):
 
 
 def contents_of(store: object) -> Contents:
-    """The kept logs of an open store. `ConfigError` for a cluster, which has no contents."""
-    if is_cluster(store):
-        raise no_contents()
+    """The kept logs of an open store, or of a cluster."""
     return cast("ContentStore", store).content(KEPT_LOGS)
-
-
-def no_contents() -> ConfigError:
-    """The error for kept logs in a cluster."""
-    return ConfigError(
-        "A cluster keeps no event logs.", hint="Keep them in a folder: kvwal record FOLDER EVENTLOG_OR_DIR… --keep-logs"
-    )
 
 
 class KeptName(NamedTuple):

@@ -12,10 +12,12 @@ from kvwal.errors import ConfigError
 from kvwal.spark.eventlog.listing import EventLogFile, ReadableFile
 from kvwal.spark.eventlog.log_reader import LogReader, LogResult, ReportProgress, result_of
 from kvwal.spark.eventlog.logs import ApplicationIdentity, identify
+from kvwal.spark.eventlog.record_logs import Hold
 from kvwal.spark.eventlog.runs import EarlierRun, RecordMap
 from kvwal.spark.kept.contents import KEPT_LOGS, KeptName, ReadContents
 from kvwal.spark.record_keys import app_prefix
 from kvwal.spark.records import Application, from_value
+from kvwal.spark.state.lease import LeaseHeld, LeaseLost
 
 
 class KeptFile(NamedTuple):
@@ -91,9 +93,14 @@ def kept_event_log(contents: ReadContents, name: KeptName) -> KeptEventLog:
 
 
 def record_again(
-    records: RecordMap, contents: ReadContents, names: Iterable[KeptName], progress: ReportProgress | None = None
+    hold: Hold,
+    contents: ReadContents,
+    names: Iterable[KeptName],
+    progress: ReportProgress | None = None,
+    beat: Callable[[], None] = lambda: None,
 ) -> list[LogResult]:
-    """Make the records of applications anew from their kept logs. The caller is the only writer of the records.
+    """Make the records of applications anew from their kept logs, each while `hold` gives its application. `beat` is called while
+    a log is read.
 
     The records of an application are replaced from the first transaction on, as those of an earlier run are (`RunRecords`). A
     call that is interrupted leaves a part of the new ones, and the next call makes them anew. How the driver's Python ended
@@ -104,15 +111,16 @@ def record_again(
     for log in logs:
 
         def report(read: int, before: int = done, name: str = log.path.name) -> None:
+            beat()
             if progress is not None:
                 progress(before + read, total, name)
 
-        results.append(_record_again(records, log, report))
+        results.append(_record_again(hold, log, report))
         done += log.length
     return results
 
 
-def _record_again(records: RecordMap, log: KeptEventLog, report: Callable[[int], None]) -> LogResult:
+def _record_again(hold: Hold, log: KeptEventLog, report: Callable[[int], None]) -> LogResult:
     prefix = log.path.kept.prefix
     try:
         identity = identify(log)
@@ -121,9 +129,12 @@ def _record_again(records: RecordMap, log: KeptEventLog, report: Callable[[int],
     if identity is None or app_prefix(identity.app, identity.attempt) != prefix:
         return LogResult(log.path, prefix, "", 0, 0, False, f"{log.path} is not the log of {prefix}.")
     try:
-        return _read(records, _with_ending(records, log, prefix), identity, report)
+        with hold(prefix) as records:
+            return _read(records, _with_ending(records, log, prefix), identity, report)
     except EarlierRun as error:
         return LogResult(log.path, prefix, identity.name, 0, 0, False, skipped=str(error))
+    except (LeaseHeld, LeaseLost) as error:
+        return LogResult(log.path, prefix, identity.name, 0, 0, False, str(error))
 
 
 def _read(

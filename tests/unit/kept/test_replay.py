@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import kvwal
 from kvwal.spark import record_event_logs
 from kvwal.spark.eventlog import log_reader
+from kvwal.spark.eventlog.log_reader import LogResult
 from kvwal.spark.kept.contents import KEPT_LOGS, KeptName
 from kvwal.spark.kept.replay import record_again
 from kvwal.spark.records import Application, Error, from_value, to_value
@@ -62,6 +64,10 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[kvwal.Sto
         yield store
 
 
+def again(records: Any, contents: kvwal.Contents, name: KeptName = NAME) -> list[LogResult]:
+    return record_again(lambda app: nullcontext(records), contents, [name])
+
+
 def recorded(store: kvwal.Store) -> dict[str, Any]:
     return {key: value for key, value in store.map("spark").items() if value["kind"] not in ("log", "index")}
 
@@ -69,19 +75,19 @@ def recorded(store: kvwal.Store) -> dict[str, Any]:
 @pytest.mark.parametrize("after", [False, True])
 def test_a_command_that_is_killed_and_run_again_leaves_what_one_run_leaves(store: kvwal.Store, *, after: bool) -> None:
     contents, records = store.content(KEPT_LOGS), store.map("spark")
-    record_again(records, contents, [NAME])
+    again(records, contents)
     whole, kills = recorded(store), 0
     assert whole["app-1/app"]["status_from"] == "python"
     assert "app-1/job/0000000009" not in whole
     for number in count():
         records["app-1/job/0000000009"] = records["app-1/job/0000000002"]
         try:
-            record_again(Mortal(records, number, after=after), contents, [NAME])
+            again(Mortal(records, number, after=after), contents)
         except Killed:
             kills += 1
         else:
             break
-        record_again(records, contents, [NAME])
+        again(records, contents)
         assert recorded(store) == whole
     assert kills > 3
 
@@ -89,7 +95,7 @@ def test_a_command_that_is_killed_and_run_again_leaves_what_one_run_leaves(store
 def test_the_log_of_another_application_is_refused(store: kvwal.Store) -> None:
     contents = store.content(KEPT_LOGS)
     contents.copy(str(NAME), "app-2/app-2.zstd")
-    (result,) = record_again(store.map("spark"), contents, [KeptName("app-2", "app-2.zstd")])
+    (result,) = again(store.map("spark"), contents, KeptName("app-2", "app-2.zstd"))
     assert result.problem == "event-logs: app-2/app-2.zstd is not the log of app-2."
     assert not [key for key in store.map("spark") if "app-2" in key]
 
@@ -100,6 +106,6 @@ def test_a_kept_log_of_an_earlier_run_does_not_replace_the_records_of_a_later_on
     (tmp_path / "app-1").write_bytes(event_log("app-1", 1, started=9_000))
     record_event_logs(store, [tmp_path / "app-1"])
     before = recorded(store)
-    (result,) = record_again(store.map("spark"), store.content(KEPT_LOGS), [NAME])
+    (result,) = again(store.map("spark"), store.content(KEPT_LOGS))
     assert "A later run is recorded" in result.skipped
     assert recorded(store) == before

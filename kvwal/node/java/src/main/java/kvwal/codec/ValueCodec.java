@@ -39,7 +39,7 @@ public final class ValueCodec {
     private static final int HEADER = HeapData.DATA_OFFSET;
     private static final int MOST_INT_BYTES = 127;
     /** Kinds of structures whose entries are in memory, and the record of who decides on queues. kvwal/client knows them. */
-    private static final Set<String> STRUCTURES = Set.of("map", "queue", "owner");
+    private static final Set<String> STRUCTURES = Set.of("map", "queue", "content", "owner");
     private static final JsonFactory JSON_FACTORY = new JsonFactory();
 
     /** Class and bytes of a key or value in the log; the bytes are a slice of `array`. */

@@ -1,0 +1,1 @@
+"""Contents of a cluster for clients: bytes in the archive, names in the members' logs; for threads and for tasks."""

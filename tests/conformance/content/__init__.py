@@ -1,0 +1,1 @@
+"""Contents, on an embedded store and on a cluster."""
