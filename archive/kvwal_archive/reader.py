@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 
 from kvwal_archive.errors import ArchiveDamaged, ArchiveGap, BeforeHistory
 from kvwal_archive.faults import ObjectMissing
-from kvwal_archive.layout import LOGICAL_BITS, Place, Span, parse_base_key, parse_object_key, to_text
+from kvwal_archive.layout import (
+    LOGICAL_BITS,
+    EventsName,
+    Place,
+    Span,
+    events_folder,
+    parse_base_key,
+    parse_events_key,
+    parse_object_key,
+    to_text,
+)
 from kvwal_archive.objects import Objects, open_copy
 from kvwal_archive.parquet.metadata import as_damage, damaged, read_footer, read_metadata_of
 from kvwal_archive.parquet.rows import (
@@ -131,6 +141,21 @@ def list_spans(objects: Objects, place: Place) -> dict[Span, tuple[str, int, int
     return by_span
 
 
+def list_events(objects: Objects, place: Place) -> dict[EventsName, tuple[str, int, int]]:
+    """Key, size and time of every object of events of `place`, by its name, oldest events first."""
+    listed = objects.list(events_folder(place))
+    named = {name: (item.key, item.size, item.modified_ms) for item in listed if (name := parse_events_key(item.key))}
+    return {name: named[name] for name in sorted(named)}
+
+
+def event_objects(objects: Objects, place: Place) -> list[ObjectInfo]:
+    """The objects of events of `place`, oldest events first. Raises ArchiveDamaged, ArchiveError, ObjectMissing.
+
+    Several may have one event: after a kill, and until objects were merged.
+    """
+    return list(read_infos(objects, list(list_events(objects, place).values())))
+
+
 def unsuperseded(spans: Iterable[Span]) -> list[Span]:
     """The spans that no other one supersedes, in log order."""
     live: list[Span] = []
@@ -168,6 +193,8 @@ def read_infos(objects: Objects, listed: Sequence[tuple[str, int, int]]) -> Iter
 
 def _info(key: str, footer: Footer, size: int, modified_ms: int) -> ObjectInfo:
     if (base := parse_base_key(key)) and base[1] and Place(*base[0][:3], base[1].node) == footer.place:
+        return ObjectInfo(key, footer.span, footer, size, modified_ms)
+    if (events := parse_events_key(key)) and events[:3] == (footer.place, footer.min_timestamp, footer.max_timestamp):
         return ObjectInfo(key, footer.span, footer, size, modified_ms)
     parsed = parse_object_key(key)
     if parsed is None or parsed != (footer.place, footer.span):

@@ -46,7 +46,7 @@ def restore_batches(
     """
 
     def read() -> RestoreResult:
-        node_parts = latest_parts(objects, namespace, cluster, business, nodes, at)
+        node_parts = latest_parts(objects, namespace, cluster, business, nodes, at, events=True)
         return restored_by(objects, node_parts, at, latest_of(objects, node_parts, at=at))
 
     return listed_again(read)

@@ -14,6 +14,7 @@ from kvwal_archive.layout import (
     Place,
     parse_base_key,
     parse_claim_file_key,
+    parse_events_key,
     parse_lost_tail_key,
     parse_object_key,
     parse_registration_key,
@@ -86,7 +87,7 @@ def _content_faults(objects: Objects, sound: Sequence[ObjectInfo], progress: Pro
     """The faults of the contents that the sound objects of each log name, superseded ones left out."""
     by_place: dict[Place, list[ObjectInfo]] = {}
     for info in sound:
-        if parse_base_key(info.key) is None:
+        if parse_object_key(info.key) is not None:
             by_place.setdefault(info.footer.place, []).append(info)
     for place, infos in by_place.items():
         live = set(unsuperseded(info.span for info in infos))
@@ -104,12 +105,12 @@ def report(objects: Objects, listed: Sequence[Listed], checked: Iterable[Checked
             by_place.setdefault(registered[0], [])
     for info, finding in checked:
         findings += [finding] if finding else []
-        if info and parse_base_key(info.key) is None:
+        if info and parse_object_key(info.key) is not None:
             by_place.setdefault(info.footer.place, []).append(info)
             rows += info.footer.rows
     for where, infos in by_place.items():
         findings += _check_place(objects, where, infos)
-    objects_checked = sum(parse_object_key(item.key) is not None for item in listed)
+    objects_checked = sum(bool(parse_object_key(item.key) or parse_events_key(item.key)) for item in listed)
     return Report(objects_checked, rows, sorted(findings, key=lambda finding: finding.key))
 
 
@@ -139,7 +140,7 @@ def check_object(objects: Objects, item: Listed, folder: Path, notes: Notes | No
         return None, None
     if parse_claim_file_key(item.key):  # checked against the claims that name it, once these are known
         return None, None
-    if parse_object_key(item.key) is None and base is None:
+    if not (parse_object_key(item.key) or base or parse_events_key(item.key)):
         return None, ArchiveFault("unknown", item.key, "This is no name of the archive, and nothing reads it.")
     mark = f"{item.size} {item.etag or item.modified_ms}"
     try:

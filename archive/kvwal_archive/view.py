@@ -17,7 +17,7 @@ from kvwal_archive.parquet.columns import BATCH_ROWS, Columns, find_class, find_
 from kvwal_archive.parquet.key_ranges import KeyRange
 from kvwal_archive.parquet.metadata import as_damage
 from kvwal_archive.parquet.rows import COLUMNS, IDENTITY, node_schema, schema, sorted_rows
-from kvwal_archive.reader import ObjectInfo, checked, listed_again, live_objects, without_gaps
+from kvwal_archive.reader import ObjectInfo, checked, event_objects, listed_again, live_objects, without_gaps
 from kvwal_archive.registry import registered
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ class NodePart(NamedTuple):
     """The live objects of one node, and the node's last sequence to read (None: all).
 
     Of a read that begins with a base, `after` is the base's position in the node's log: rows up to there are skipped. `base`
-    has the base's rows of the node, in the order of their keys.
+    has the base's rows of the node, in the order of their keys. `events` has the rows that left the other objects: they count
+    wherever the base ends.
     """
 
     place: Place
@@ -46,6 +47,7 @@ class NodePart(NamedTuple):
     up_to: int | None
     after: BasePosition = NOTHING
     base: Sequence[ObjectInfo] = ()
+    events: Sequence[ObjectInfo] = ()
 
 
 def parts(
@@ -81,12 +83,17 @@ def latest_parts(
     business: str,
     nodes: Mapping[str, int | None] | None = None,
     at: int | None = None,
+    *,
+    events: bool = False,
 ) -> list[NodePart]:
     """The objects to read for the latest rows of a business: the newest base that fits, and of each log what is after it.
 
-    Without a base these are the objects of `parts`. Arguments and errors are those of `parts`.
+    Without a base these are the objects of `parts`; with `events` those of events, too. Arguments and errors are those of
+    `parts`.
     """
     node_parts = parts(objects, namespace, cluster, business, nodes, at)
+    if events:
+        node_parts = [part._replace(events=event_objects(objects, part.place)) for part in node_parts]
     logs = {part.place.node: LogRead(part.infos, part.up_to) for part in node_parts}
     base = newest_base(objects, (namespace, cluster, business), logs, at)
     return node_parts if base is None else after_base(node_parts, base)
@@ -163,6 +170,9 @@ def latest_of(
             for info in part.infos:
                 source = MergeSource(part.place.node, [opened(info)], part.up_to, _row_bytes(info), part.after.sequence)
                 sources.append(source)
+            sources += [
+                MergeSource(part.place.node, [opened(info)], part.up_to, _row_bytes(info)) for info in part.events
+            ]
         sources += [MergeSource(node, table, row_bytes=table.nbytes // max(1, len(table)) + 1) for node, table in tails]
         yield from latest_batches(sources, at)
 
@@ -174,18 +184,22 @@ def _sources_within(
     import pyarrow as pa
 
     memory_left = HELD_BYTES
-    for part, info in ((one, info) for one in node_parts for info in (*one.base, *one.infos)):
+    for part, info in ((one, info) for one in node_parts for info in _all_of(one)):
         columns = files.enter_context(open_ranges(objects, info, ranges))
         if not columns.groups:
             continue
         stream = partial(_stream_within, columns, ranges)
-        limits = (None, 0) if info in part.base else (part.up_to, part.after.sequence)
+        limits = (None if info in part.base else part.up_to, part.after.sequence if info in part.infos else 0)
         memory_left -= info.size
         if memory_left < 0:
             yield MergeSource(part.place.node, stream, limits[0], _row_bytes(info), limits[1])
         elif batches := list(stream(BATCH_ROWS)):
             rows = pa.Table.from_batches(batches).cast(schema())
             yield MergeSource(part.place.node, rows, limits[0], _row_bytes(info), limits[1])
+
+
+def _all_of(part: NodePart) -> tuple[ObjectInfo, ...]:
+    return (*part.base, *part.infos, *part.events)
 
 
 def _stream_within(columns: Columns, ranges: Sequence[KeyRange], rows: int) -> Iterator[pa.RecordBatch]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kvwal.errors import ConfigError
 from kvwal.history.reads.structure_rows import is_selection
-from kvwal.key_class import OWN_MAP
+from kvwal.key_class import OWN_MAP, PROVENANCE
 from kvwal.sql.rows import HISTORY
 from kvwal.sql.typed import TypedTable, typed_tables
 
@@ -28,6 +28,7 @@ class TableKind(Enum):
     CHANGES = "changes"
     STRUCTURE = "latest of a structure beside the map"
     TYPED = "typed"
+    EVENTS = "events of provenance"
 
 
 class TableName(NamedTuple):
@@ -75,12 +76,14 @@ def table_names(businesses: Sequence[str]) -> list[TableName]:
 
 def structure_tables(businesses: Sequence[str], written: Iterable[str]) -> list[TableName]:
     """The tables of structures beside the maps, of those names that a statement has: `"<business>/<structure>"`, and with
-    `_history` after it. `"<business>/queue/*"` has all queues.
+    `_history` after it. `"<business>/queue/*"` has all queues, and `"<business>/provenance"` the events.
     """
     tables = []
     for name in written:
         business, _, named = name.partition("/")
         structure = named.removesuffix(HISTORY)
+        if business in businesses and named == PROVENANCE:
+            tables.append(TableName(MAIN, name, business, TableKind.EVENTS))
         if business in businesses and is_selection(structure):
             kind = TableKind.STRUCTURE if structure == named else TableKind.CHANGES
             tables.append(TableName(MAIN, name, business, kind, structure=structure))

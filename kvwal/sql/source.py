@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from kvwal.entry import DataEntry, Entry
-from kvwal.history.reads.key_scan import Pieces, ReadPieces, Wanted, open_wanted
+from kvwal.entry import DataEntry, Entry, is_claimed
+from kvwal.history.provenance.reader import LogEvents
+from kvwal.history.reads.key_scan import KeySpan, Piece, Pieces, ReadPieces, Wanted, open_wanted
 from kvwal.history.reads.merged_scan import live_in_order
 from kvwal.history.reads.stable_read import read_settled
 from kvwal.history.reads.structure_rows import live_of_structure
 from kvwal.ports.disk import Disk
 from kvwal.sql.changes import all_changes, warn_of_lost_tails
 from kvwal.structures.map.reads import MapReads
+from kvwal.structures.provenance.query import EventSource
+from kvwal.values.reader import StoredValues
 from kvwal_archive.layout import Place
 from kvwal_archive.objects import Objects
 
@@ -59,6 +62,10 @@ class Source(Protocol):
         """
         ...
 
+    def events(self, business: str) -> EventSource:
+        """The events of provenance of a business. Raises `ConfigError` where there is no table of them."""
+        ...
+
 
 class FileSource:
     """The logs of a root as their files are now, merged over the nodes. Other processes may write to them meanwhile."""
@@ -73,10 +80,12 @@ class FileSource:
         find: Callable[[str], list[Place]],
         archive: Callable[[], Objects | None],
         now_ms: int,
+        values: Callable[[str], StoredValues],
     ) -> None:
         """`names` lists the businesses of one namespace and cluster, `find` the logs of one of them. `archive` opens the archive,
-        if there is one.
+        if there is one. `values` reads the large values of a business.
         """
+        self._values = values
         self._disk = disk
         self._root = root
         self._names = names
@@ -90,31 +99,60 @@ class FileSource:
 
     def entries(self, business: str) -> Entries:
         """See `Source.entries`. They are read with bounded memory and temporary files."""
-        return live_in_order(self._disk, self._root, partial(self._find, business), self._now_ms)
+        found = live_in_order(self._disk, self._root, partial(self._find, business), self._now_ms)
+        return self._values(business).entries(found)
 
     def items(self, business: str, structure: str) -> Entries:
         """See `Source.items`. Those of one log are read with bounded memory."""
         find = partial(self._find, business)
         if len(places := find()) == 1:
-            return live_of_structure(self._disk, self._root, places, structure, self._now_ms)
+            found = live_of_structure(self._disk, self._root, places, structure, self._now_ms)
+            return self._values(business).entries(found)
 
         def read(places: Sequence[Place]) -> list[Entry]:
             return list(live_of_structure(self._disk, self._root, places, structure, self._now_ms))
 
-        return read_settled(self._disk, self._root, find, read)
+        return self._values(business).entries(read_settled(self._disk, self._root, find, read))
 
-    def open_wanted(self, business: str, wanted: Wanted) -> AbstractContextManager[Pieces]:
+    @contextmanager
+    def open_wanted(self, business: str, wanted: Wanted) -> Iterator[Pieces]:
         """See `Source.open_wanted`. Those of one log are read with bounded memory."""
-        return open_wanted(self._disk, self._root, partial(self._find, business), wanted, self._now_ms)
+        find = partial(self._find, business)
+        with open_wanted(self._disk, self._root, find, wanted, self._now_ms) as pieces:
+            yield _WithValues(pieces, self._values(business))
 
     def changes(self, business: str, structure: str) -> pa.Table:
         """See `Source.changes`. They are those of all structures."""
         found = read_settled(self._disk, self._root, partial(self._find, business), self._changes)
         warn_of_lost_tails(self._archive(), self._find(business))
-        return found
+        return self._values(business).table(found)
+
+    def events(self, business: str) -> EventSource:
+        """See `Source.events`."""
+        return LogEvents(self._disk, self._root, partial(self._find, business))
 
     def _changes(self, places: Sequence[Place]) -> pa.Table:
         return all_changes(self._disk, self._root, places, self._archive())
+
+
+class _WithValues:
+    """Pieces of entries with the bytes of their large values."""
+
+    def __init__(self, pieces: Pieces, values: StoredValues) -> None:
+        self._pieces = pieces
+        self._values = values
+
+    def __iter__(self) -> Iterator[Piece]:
+        return map(self._whole, self._pieces)
+
+    def within(self, spans: Sequence[KeySpan]) -> Iterable[Piece]:
+        """See `Pieces.within`."""
+        return map(self._whole, self._pieces.within(spans))
+
+    def _whole(self, piece: Piece) -> Piece:
+        if not any(is_claimed(entry.value_class) for entry in piece):
+            return piece
+        return [self._values.entry(entry) for entry in piece]
 
 
 class MemorySource:
@@ -148,3 +186,7 @@ class MemorySource:
     def changes(self, business: str, structure: str) -> pa.Table:
         """See `Source.changes`."""
         return self._files.changes(business, structure)
+
+    def events(self, business: str) -> EventSource:
+        """See `Source.events`. They are read from the files."""
+        return self._files.events(business)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kvwal.history.reads.structure_rows import is_of_queues, selected_rows
 from kvwal.ports.logger import get_logger
+from kvwal.sql.events import EVENTS, event_pieces
 from kvwal.sql.names import MAIN, TableKind, TableName, hidden_by, placed, structure_tables, table_names, wanted
 from kvwal.sql.rows import CHANGES, LATEST, LATEST_OF_CHANGES, PLACES, no_changes, pieces, rows_of, rows_of_changes
 from kvwal.sql.source import Entries, Source
@@ -82,6 +83,9 @@ def _parts(sources: Mapping[str, Source], table: TableName) -> Iterator[Part]:
     """The rows of a table in pieces."""
     places = is_of_queues(table.structure)
     for name, source in sources.items():
+        if table.kind is TableKind.EVENTS:
+            yield from (Part(name, rows, EVENTS) for rows in event_pieces(source.events(table.business)))
+            continue
         entries = _entries(source, table)
         if entries is None:
             rows = selected_rows(source.changes(table.business, table.structure), table.structure)

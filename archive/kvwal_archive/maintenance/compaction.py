@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kvwal_archive.errors import ArchiveDamaged
 from kvwal_archive.layout import LOGICAL_BITS, Place, Span
+from kvwal_archive.maintenance.events import Apart, has_events, put_events, without_events
 from kvwal_archive.maintenance.tombstones import Others, TombstoneFilter, others_of
 from kvwal_archive.merge import MergeSource, all_batches
 from kvwal_archive.objects import Objects, open_copy
@@ -67,26 +68,42 @@ def rewrite(
     history_ms: int = HISTORY_MS,
     force: bool = False,
     progress: Progress | None = None,
+    apart: Apart | None = None,
 ) -> list[Stored]:
     """Compact the objects of the place as `plan` decides, and return the new objects. The inputs stay until `gc`.
 
     `now_ms` is unix milliseconds. Every entry is kept for `history_ms`. `force` merges and compacts all objects, also where
-    little is gained. Raises ArchiveDamaged if an input is not what was put, ArchiveError if the archive cannot be reached.
+    little is gained. The events that `apart` names go into objects of their
+    own. Raises ArchiveDamaged if an input is not what was put, ArchiveError if the archive cannot be reached.
     """
 
     def read() -> list[Stored]:
-        jobs = plan(live_objects(objects, place), now_ms=now_ms, history_ms=history_ms, force=force)
+        infos = live_objects(objects, place)
+        jobs = plan(infos, now_ms=now_ms, history_ms=history_ms, force=force)
+        if apart is not None:
+            jobs += _of_old_events(objects, infos, jobs, apart, max(0, now_ms - history_ms) << LOGICAL_BITS)
         stored = []
         for done, job in enumerate(jobs):
             if progress:
                 progress(done, len(jobs), f"{place.prefix} {job.inputs[0].span.first}–{job.inputs[-1].span.last}")
-            output = run(objects, place, job)
+            output = run(objects, place, job, apart)
             stored += [output] if output else []
         if progress:
             progress(len(jobs), len(jobs), place.prefix)
         return stored
 
     return listed_again(read)
+
+
+def _of_old_events(
+    objects: Objects, infos: Sequence[ObjectInfo], jobs: Sequence[Rewrite], apart: Apart, horizon: int
+) -> list[Rewrite]:
+    """The compactions of objects that are not worth one, all of whose rows have passed the horizon, for the events in them."""
+    planned = {info.key for job in jobs for info in job.inputs}
+    old = [
+        info for info in infos if info.key not in planned and info.span.horizon <= info.footer.max_timestamp < horizon
+    ]
+    return [Rewrite((info,), horizon, info is infos[0]) for info in has_events(objects, old, apart)]
 
 
 def plan(
@@ -155,17 +172,22 @@ def _garbage_rows(info: ObjectInfo, horizon: int) -> float:
     return (footer.rows - footer.identities) * part
 
 
-def run(objects: Objects, place: Place, job: Rewrite) -> Stored | None:
+def run(objects: Objects, place: Place, job: Rewrite, apart: Apart | None = None) -> Stored | None:
     """Make the output of one job, and return it when it is confirmed; None if it would equal its only input.
+
+    The events that `apart` names are put before it, and left out of it. A job without a horizon leaves nothing out.
 
     The caller need not own the place, because the output holds no entry that its inputs did not hold. Raises ArchiveDamaged if
     an input is not what was put, ObjectMissing if it is gone.
     """
-    kept = _KeptRows(objects, place, job)
+    apart = apart if job.horizon else None
+    kept = _KeptRows(objects, place, job, apart)
     # The inputs are copied, and the output is at most as large as they are.
     need = sum(info.size for info in job.inputs) * (2 if objects.copies_on_fetch else 1)
     with objects.scratch(need) as folder, ExitStack() as opened:
         files = [opened.enter_context(open_copy(checked_file(objects, info, folder))) for info in job.inputs]
+        if apart is not None:
+            put_events(objects, place, job.inputs, files, apart, kept.events_until)
         sources = [
             MergeSource(place.node, [file], row_bytes=info.footer.data_bytes // max(1, info.footer.rows) + 1)
             for file, info in zip(files, job.inputs, strict=True)
@@ -180,10 +202,13 @@ def run(objects: Objects, place: Place, job: Rewrite) -> Stored | None:
 class _KeptRows:
     """The rows that the output of a job keeps, as a stream, and its span, which is known after the last of them."""
 
-    def __init__(self, objects: Objects, place: Place, job: Rewrite) -> None:
+    def __init__(self, objects: Objects, place: Place, job: Rewrite, apart: Apart | None) -> None:
         self._job = job
+        self._apart = apart
         self._kept = 0
         newest = max(info.footer.max_timestamp for info in job.inputs)
+        self.events_until = min(job.horizon, newest)
+        """Events before it are left out. The newest row stays: an object has a row, and its end is known."""
         self._without: Callable[[pa.Table], pa.Table] | None = None
         if job.oldest:
             self._without = TombstoneFilter(objects, job.horizon, newest, _other_objects(objects, place, job))
@@ -197,6 +222,8 @@ class _KeptRows:
             rows = pa.Table.from_batches([batch]).select(list(COLUMNS)).cast(schema())
             kept = _compacted(rows, before, self._job.horizon)
             before = rows.slice(len(rows) - 1)
+            if self._apart is not None:
+                kept = without_events(kept, self._apart, self.events_until)
             if self._without is not None and len(kept):
                 kept = self._without(kept)
             self._kept += len(kept)

@@ -18,7 +18,7 @@ from kvwal_archive.objects import Objects
 from kvwal_archive.parquet import rows
 from kvwal_archive.parquet.columns import open_columns
 from kvwal_archive.parquet.object_file import Seals
-from kvwal_archive.reader import ObjectInfo, covered, list_spans, listed_again, live_objects
+from kvwal_archive.reader import ObjectInfo, covered, list_events, list_spans, listed_again, live_objects
 from kvwal_archive.registry import owner, registered
 from kvwal_archive.writer import put_object
 
@@ -132,4 +132,4 @@ def _row(end: LogEnd, time_class: str) -> pa.Table:
 
 
 def _keys(objects: Objects, place: Place) -> Iterator[str]:
-    return (key for key, *_ in list_spans(objects, place).values())
+    return (key for listed in (list_spans(objects, place), list_events(objects, place)) for key, *_ in listed.values())

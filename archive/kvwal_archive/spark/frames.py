@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kvwal_archive.contents.files import ArchivedContents
+from kvwal_archive.contents.values import archived_values, with_values
 from kvwal_archive.layout import check_name
 from kvwal_archive.objects import open_objects
 from kvwal_archive.parquet.key_ranges import KeyRange, structure_ranges
@@ -81,12 +83,16 @@ def _frame(spark: SparkSession, url: str, where: tuple[str, str, str], structure
     ranges = structure_ranges(structure) if structure else (KeyRange(),)
     partitions = plan(open_objects(url).for_one_look(), *where, ranges=ranges, latest=latest)
     numbers = spark.range(0, len(partitions), 1, max(1, len(partitions)))
-    return numbers.mapInArrow(partial(_scan, url, partitions, latest), _SCANNED)
+    return numbers.mapInArrow(partial(_scan, url, where, partitions, latest), _SCANNED)
 
 
-def _scan(url: str, partitions: list[Partition], latest: bool, numbers: Iterator[Any]) -> Iterator[pa.RecordBatch]:
-    """The rows of the partitions with these numbers. It runs on a worker."""
+def _scan(
+    url: str, where: tuple[str, str, str], partitions: list[Partition], latest: bool, numbers: Iterator[Any]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of the partitions with these numbers, with the bytes of large values. It runs on a worker."""
     objects, rows = open_objects(url), latest_rows if latest else all_rows
+    read = archived_values(ArchivedContents(objects, *where))
     for batch in numbers:
         for number in batch.column("id").to_pylist():
-            yield from rows(objects, partitions[number])
+            for found in rows(objects, partitions[number]):
+                yield from with_values(read, found)

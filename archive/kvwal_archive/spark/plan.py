@@ -142,6 +142,7 @@ def _whole(node_parts: Iterable[NodePart]) -> Iterator[ScannedObject]:
     for part in node_parts:
         yield from (ScannedObject(part.place.node, info, info.size) for info in part.base)
         yield from (ScannedObject(part.place.node, info, info.size, part.after.sequence) for info in part.infos)
+        yield from (ScannedObject(part.place.node, info, info.size) for info in part.events)
 
 
 def _partition(ranges: tuple[KeyRange, ...], scanned: list[tuple[ScannedObject, list[RowGroup]]]) -> Partition:

@@ -75,7 +75,7 @@ def restore_batches(
 
     def read() -> RestoreResult:
         look = objects.for_one_look()
-        node_parts = latest_parts(look, namespace, cluster, business, nodes, at)
+        node_parts = latest_parts(look, namespace, cluster, business, nodes, at, events=True)
         partitions = partitions_of(look, node_parts)
         return restored_by(objects, node_parts, at, _merged(spark, objects.address, partitions, at))
 

@@ -11,16 +11,19 @@ import typer
 
 from kvwal.cli import show
 from kvwal.cli.commands.data import ABSENT
+from kvwal.cli.locations import StoreSelection
 from kvwal.cli.options import AcceptClock, Business, Json, KeyClass, LogSelection, count_parser
 from kvwal.cli.provenance.shown import print_events
 from kvwal.cli.text import parse_key, parse_moment
 from kvwal.errors import ConfigError
 from kvwal.hlc import to_text
 from kvwal.key_class import QUEUE, kind_of
+from kvwal.location.archived import ArchiveReader
+from kvwal.location.cluster import ClusterMaps
 from kvwal.store.sync import ReadOnlyStore
 from kvwal.structures.provenance.event import Event
-from kvwal.structures.provenance.provenance import Provenance
-from kvwal.structures.provenance.state import OPTIONS, options_of
+from kvwal.structures.provenance.questions import EventQuestions
+from kvwal.structures.provenance.state import OPTIONS, OPTIONS_KEY, not_in_cluster, options_of
 from kvwal.structures.queue.positions import range_of
 
 Of = Annotated[
@@ -35,7 +38,7 @@ Of = Annotated[
 
 
 def provenance_search(
-    logs: LogSelection,
+    selection: StoreSelection,
     business: Business,
     type: Annotated[str | None, typer.Option(help="The type: create, route, drop …", show_default=False)] = None,
     component: Annotated[
@@ -67,9 +70,10 @@ def provenance_search(
 ) -> None:
     """Print the events of a map and its queues for which all of this holds, newest first. Exit code 1 if there is none.
 
-    Files are read, also while another process holds the store.
+    Files are read, also while another process holds the store. An archive has what was archived, and no index: without --after
+    all of its events are read.
     """
-    with _reading(logs, business) as (provenance, is_on):
+    with _reading(selection, business) as (provenance, is_on):
         events = provenance.events(
             None if key is None else _parsed(key, of, key_class), of=of, type=type, component=component,
             after=None if after is None else parse_moment(after), before=None if before is None else parse_moment(before),
@@ -79,7 +83,7 @@ def provenance_search(
 
 
 def provenance_lineage(
-    logs: LogSelection,
+    selection: StoreSelection,
     business: Business,
     key: Annotated[str, typer.Argument(metavar="KEY", help="The key of the item.", show_default=False)],
     of: Of = "",
@@ -93,7 +97,7 @@ def provenance_lineage(
     json: Json = False,
 ) -> None:
     """Print the events that made an item, and those of what was made of it, oldest first. Exit code 1 if there is none."""
-    with _reading(logs, business) as (provenance, is_on):
+    with _reading(selection, business) as (provenance, is_on):
         found = provenance.lineage(
             _parsed(key, of, key_class), of=of, up=up or not down, down=down or not up, depth=depth
         )
@@ -121,10 +125,17 @@ def provenance_replay(
 
 
 @contextmanager
-def _reading(logs: LogSelection, business: str) -> Iterator[tuple[Provenance, bool]]:
-    """Open the events of a map for reading. Whether changes leave events comes with them."""
-    logs.logs(business)
-    with logs.open(read_only=True) as store:
+def _reading(selection: StoreSelection, business: str) -> Iterator[tuple[EventQuestions, bool]]:
+    """Open the events of a map for reading, in a folder or an archive. Whether changes leave events comes with them."""
+    folder = selection.folder()
+    if folder is not None:
+        folder.logs(business)
+    with selection.reader() as store:
+        if isinstance(store, ClusterMaps):
+            raise not_in_cluster(business)
+        if isinstance(store, ArchiveReader):
+            yield store.provenance(business), options_of(store.read_business(business).find(OPTIONS, OPTIONS_KEY)).on
+            return
         assert isinstance(store, ReadOnlyStore)
         stored = store.read_business(business).between(*range_of(OPTIONS), lambda key_class: key_class == OPTIONS)
         yield store.provenance(business), options_of(next(stored, None)).on

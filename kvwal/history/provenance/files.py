@@ -35,9 +35,17 @@ def event_files(disk: Disk, folder: Path) -> list[EventFile]:
 
 def whole_files(names: Iterable[str]) -> list[EventFile]:
     """The ranges that have a file of events among these names, without those within another one; in order."""
-    files = {file for name in names if (file := parse_event_file(name)) is not None and name == file.events}
+    return _widest(file for name in names if (file := parse_event_file(name)) is not None and name == file.events)
+
+
+def aside_files(names: Iterable[str]) -> list[EventFile]:
+    """The ranges of which something was set aside, as `whole_files`."""
+    return _widest(file for name in names if (file := parse_event_file(name)) is not None and name == file.aside)
+
+
+def _widest(files: Iterable[EventFile]) -> list[EventFile]:
     kept: list[EventFile] = []
-    for file in sorted(files, key=lambda each: (each.first, -each.last)):
+    for file in sorted(set(files), key=lambda each: (each.first, -each.last)):
         if not kept or file.last > kept[-1].last:
             kept.append(file)
     return kept

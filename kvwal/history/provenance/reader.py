@@ -13,12 +13,13 @@ from pathlib import Path
 
 from kvwal.entry import Entry
 from kvwal.history.provenance.files import OpenEventFile, event_files
+from kvwal.history.provenance.unreadable import readable_events
 from kvwal.history.reads.tail_reader import LOOKS, open_range
 from kvwal.key_class import EVENTS
 from kvwal.log.files.names import EVENT_FILES, EventFile, log_folder
 from kvwal.ports.disk import Disk
 from kvwal.ports.locks import Lock
-from kvwal.structures.provenance.event import Event, events_of
+from kvwal.structures.provenance.event import Event
 from kvwal.structures.provenance.lineage import ItemId
 from kvwal.structures.provenance.query import Question, ends, has_item, item_term
 from kvwal.structures.provenance.record import BY_HAND
@@ -104,7 +105,7 @@ class LogEvents:
             found: Iterable[Entry] = scan.snapshot
             kept = [entry for entry in found if _is_event(entry)]
             kept += [entry for entry in scan.newer if entry.timestamp > last and _is_event(entry)]
-        return sorted((event for entry in kept for event in events_of(entry)), key=lambda event: event.place)
+        return sorted(readable_events(kept, log_folder(self._root, place)), key=lambda event: event.place)
 
     def _open(self, folder: Path, file: EventFile) -> OpenEventFile:
         """A file of events, which stays open. Files that are gone are let go."""

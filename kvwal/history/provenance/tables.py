@@ -8,15 +8,18 @@ hundred others.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from kvwal.entry import Entry
 from kvwal.errors import CodecError
+from kvwal.key_class import EVENTS
 from kvwal.structures.provenance.event import Event, EventPlace
 from kvwal.structures.provenance.query import terms_of
-from kvwal.structures.provenance.record import StoredRecord
+from kvwal.structures.provenance.record import MSGPACK, EventKey, StoredRecord
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -108,6 +111,13 @@ def to_parquet(table: pa.Table) -> bytes:
     )  # fmt: skip
     data: bytes = sink.getvalue().to_pybytes()
     return data
+
+
+def entries_of_events(events: Iterable[Event]) -> Iterator[Entry]:
+    """The entries of the log that these events, in the order of the log, were read from."""
+    for (timestamp, node, part), together in groupby(events, key=lambda event: event.place[:3]):
+        key = EventKey(timestamp, part, node).to_bytes()
+        yield Entry(key, EVENTS, _encode([event.record for event in together]), MSGPACK, False, timestamp)
 
 
 def event_of(whole: bytes) -> Event:

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kvwal.entry import TIMESTAMP_SHIFT, Decode, Entry
+from kvwal.entry import TIMESTAMP_SHIFT, Decode, Entry, encode_entries
 from kvwal.errors import CorruptLog
-from kvwal.history.provenance.files import OpenEventFile, event_files, whole_files
+from kvwal.history.provenance.files import OpenEventFile, aside_files, event_files, whole_files
 from kvwal.history.provenance.tables import joined, tables_of, to_parquet
+from kvwal.history.provenance.unreadable import UNREADABLE, sorted_out
 from kvwal.key_class import EVENTS
 from kvwal.log.files.atomic_file import atomic_file, delete_abandoned
 from kvwal.log.files.names import EVENT_FILES, EventFile, parse_event_file
@@ -24,6 +25,7 @@ from kvwal.log.overflow.read import sealed_blocks
 from kvwal.log.reader import log_files
 from kvwal.ports.clock import Clock
 from kvwal.ports.disk import Disk
+from kvwal.ports.logger import get_logger
 from kvwal.structures.provenance.event import events_of
 from kvwal.structures.provenance.state import ProvenanceOptions
 
@@ -59,23 +61,34 @@ def write_events(disk: Disk, clock: Clock, folder: Path, segments: Sequence[Seal
 
 
 def _write_range(disk: Disk, clock: Clock, folder: Path, segments: Sequence[SealedSegment], decode: Decode) -> None:
-    entries = _entries(disk, segments, decode)
-    first = next(entries, None)
-    if first is None:
-        return
-    tables = tables_of(event for entry in _and_then(first, entries) for event in events_of(entry))
-    _write_file(disk, clock, folder, EventFile(segments[0].first, segments[-1].last), *tables)
+    file = EventFile(segments[0].first, segments[-1].last)
+    try:
+        tables = tables_of(event for entry in _entries(disk, segments, decode) for event in events_of(entry))
+    except UNREADABLE:
+        readable, aside = sorted_out(_entries(disk, segments, decode))
+        if aside:  # before the others: an entry is somewhere, whenever this is killed
+            _write_aside(disk, clock, folder, file, aside)
+        tables = tables_of(event for entry in readable for event in events_of(entry))
+    if tables[0].num_rows:
+        _write_file(disk, clock, folder, file, *tables)
+
+
+def _write_aside(disk: Disk, clock: Clock, folder: Path, file: EventFile, entries: list[Entry]) -> None:
+    """Write the entries that cannot be decoded to a file of their own, as they are."""
+    path = folder / EVENT_FILES / file.aside
+    disk.make_folders(path.parent)
+    with atomic_file(disk, path, tag=f"{clock.random_bits(64):016x}") as written:
+        written.write_at(0, [encode_entries(entries)])
+    get_logger(__name__).warning(
+        "events of provenance cannot be decoded and were set aside; kvwal doctor lists the file", path=str(path),
+        entries=len(entries), timestamp=str(entries[0].timestamp), key=entries[0].key.hex(),
+    )  # fmt: skip
 
 
 def _entries(disk: Disk, segments: Sequence[SealedSegment], decode: Decode) -> Iterator[Entry]:
     for segment in segments:
         for _, entries in sealed_blocks(disk, segment, decode):
             yield from (entry for entry in entries if entry.key_class == EVENTS)
-
-
-def _and_then(first: Entry, others: Iterator[Entry]) -> Iterator[Entry]:
-    yield first
-    yield from others
 
 
 def _write_file(disk: Disk, clock: Clock, folder: Path, file: EventFile, events: pa.Table, terms: pa.Table) -> None:
@@ -109,9 +122,10 @@ def _delete_superfluous(disk: Disk, target: Path) -> None:
     """Delete files whose range is within that of another one, and terms without events."""
     names = disk.names(target)
     kept = whole_files(names)
+    asides = aside_files(names)
     for name in names:
         file = parse_event_file(name)
-        if file is not None and file not in kept:
+        if file is not None and file not in (asides if name == file.aside else kept):
             disk.unlink(target / name)
 
 

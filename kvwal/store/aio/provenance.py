@@ -11,8 +11,9 @@ from msgspec import UNSET, UnsetType
 from kvwal.store.aio.structure import AsyncStructure
 from kvwal.structures.business import LocalBusiness
 from kvwal.structures.provenance.event import Event
-from kvwal.structures.provenance.provenance import MOST, switched_on
 from kvwal.structures.provenance.provenance import Provenance as SyncProvenance
+from kvwal.structures.provenance.provenance import switched_on
+from kvwal.structures.provenance.questions import MOST
 from kvwal.structures.provenance.state import ProvenanceOptions
 
 T = TypeVar("T")

@@ -90,7 +90,10 @@ class EventItem:
             return dict(told)
         if not self.is_whole or self.entry.value_class != "json":
             return {}
-        value = self.value
+        try:
+            value = self.value
+        except CodecError:  # the value says more of it to who asks for it
+            return {}
         return value if isinstance(value, dict) else {}
 
 

@@ -10,6 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from kvwal.content.claim import same_value, value_mark
 from kvwal.entry import Entry
 from kvwal.key_class import CONTENT as CONTENTS
 from kvwal.key_class import DROPPED, OWN_MAP, QUEUE, kind_of, structure_of
@@ -46,7 +47,7 @@ def changes_of_map(before: Sequence[Entry | None], logged: Sequence[Entry]) -> l
         elif new.deleted:
             name = DROP
         else:
-            name = CONTENT if old.value != new.value or old.value_class != new.value_class else ATTRIBUTES
+            name = ATTRIBUTES if same_value(old, new) else CONTENT
         record = by_type.get(name)
         if record is None:
             record = by_type[name] = Record(name, True, [], [])
@@ -102,7 +103,7 @@ def _same_again(taken: list[Entry], put: list[Entry]) -> tuple[list[Record], lis
 
 
 def _content(entry: Entry) -> Content:
-    return entry.value_class, entry.value
+    return value_mark(entry)
 
 
 RULES: dict[str, Rule] = {

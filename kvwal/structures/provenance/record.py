@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from kvwal.entry import DataEntry, Entry
+from kvwal.content.claim import claim_of
+from kvwal.entry import DataEntry, Entry, class_of_bytes, is_claimed
 from kvwal.key_class import EVENTS
 from kvwal.log.submission import ENTRY_BYTES, cut
 
@@ -93,7 +94,7 @@ _decode = msgspec.msgpack.Decoder(list[StoredRecord]).decode
 def entries_of(records: list[Record], timestamp: int, node: str) -> list[Entry]:
     """The entries of a transaction's records: one, or several if they are large."""
     for record in records:
-        if max([len(entry.value) for entry in record.before + record.after]) > VALUE_BYTES:
+        if any(_is_large(entry) for entry in record.before + record.after):
             record.before, record.after = [*map(short, record.before)], [*map(short, record.after)]
     value = _encode(records)
     if len(value) <= _PART_BYTES:
@@ -122,11 +123,15 @@ def class_of_value(value_class: str) -> str:
 
 def short(entry: Entry) -> Entry:
     """The entry as a record has it: without a large value."""
-    value = entry.value
-    if len(value) <= VALUE_BYTES:
+    if not _is_large(entry):
         return entry
-    omitted = b"%d" % len(value)
-    return Entry(entry.key, entry.key_class, omitted, _OMITTED + entry.value_class, False, entry.timestamp)
+    omitted = b"%d" % (claim_of(entry).length if is_claimed(entry.value_class) else len(entry.value))
+    value_class = _OMITTED + class_of_bytes(entry.value_class)
+    return Entry(entry.key, entry.key_class, omitted, value_class, False, entry.timestamp)
+
+
+def _is_large(entry: Entry) -> bool:
+    return len(entry.value) > VALUE_BYTES or is_claimed(entry.value_class)
 
 
 def _parts(record: Record) -> Iterable[Record]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from msgspec.structs import replace
 
 from kvwal.content.claim import Claim, claim_of, is_content, name_of
@@ -54,9 +56,10 @@ def _whole(business: LocalBusiness, entry: DataEntry) -> DataEntry:
     item = EventItem(entry)
     if item.is_whole:
         return entry
-    for change in business.history(entry.key_class, entry.key):
-        if change.timestamp == entry.timestamp and not change.deleted:
-            return replace(entry, value=change.value, value_class=change.value_class)
+    with suppress(ContentMissing):
+        for change in business.history(entry.key_class, entry.key):
+            if change.timestamp == entry.timestamp and not change.deleted:
+                return replace(entry, value=change.value, value_class=change.value_class)
     name = f"{business.name}/{item.structure}" if item.structure else business.name
     raise ContentGone(
         f"{name}: the content of {item.key!r}, {item.size:,} bytes, put at {to_text(entry.timestamp)}, is gone: neither the log"
@@ -95,5 +98,6 @@ def _gone(business: LocalBusiness, entry: DataEntry, claim: Claim) -> ContentGon
     return ContentGone(
         f"{business.name}: the content {name_of(entry)!r}, {claim.length:,} bytes, put at {to_text(entry.timestamp)}, is gone:"
         " neither the log nor the archive has its bytes any more; nothing was put.",
-        hint="Bytes are kept for Settings(history_seconds=…), in the archive; without one, until the next checkpoint.",
+        hint="Bytes are kept for Settings(history_seconds=…), in the archive; beside the log until the next checkpoints, and for"
+        " Settings(content_keep_seconds=…) from then on.",
     )

@@ -19,12 +19,14 @@ from kvwal_archive.bases.record import Base, BasePosition, Part
 from kvwal_archive.layout import (
     NAME_LENGTH,
     BaseName,
+    EventsName,
     LostTail,
     Place,
     Span,
     object_key,
     parse_base_key,
     parse_claim_file_key,
+    parse_events_key,
     parse_lost_tail_key,
     parse_object_key,
     parse_registration_key,
@@ -101,6 +103,8 @@ def test_the_names() -> None:
         (PLACE, Span(1, 250)),
         (PLACE, Span(1, 250, 115816896921600000)),
     ]
+    times = 115816896921600000, 115816896987136000
+    assert parse_events_key(keys.pop(2)) == EventsName(PLACE, *times, "6f1c2a9e4b7d4c0f8e5a3d2b1c0f9e8d")
     assert [parse_registration_key(key) for key in keys[2:4]] == [(PLACE, 1), (PLACE, 2)]
     assert parse_lost_tail_key(keys[4]) == LostTail(PLACE, 250, 115816896921600000, 115816896987136000)
     (base,) = map(parse_base_key, keys[5:6])
