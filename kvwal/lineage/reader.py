@@ -63,10 +63,16 @@ def edges_in(records: RecordReader) -> Iterator[tuple[str, Edges]]:
     """The edges of all records, each with its application: from the index, or from the records if the index is not whole."""
     if isinstance(records, IndexedReader) and records.has_edges:
         found = records.entries(EDGES, AFTER_EDGES)
+        prefix, app = AFTER_EDGES.encode(), ""  # with which no key begins
         while batch := list(islice(found, _AT_ONCE)):
             whole = b",".join([entry.value for entry in batch])  # one call of the decoder, which takes half the time
             for entry, edges in zip(batch, _decode(b"[" + whole + b"]"), strict=True):
-                yield application_of_edges(entry.key), edges
+                if not entry.key.startswith(
+                    prefix
+                ):  # the keys are sorted, so those of one application follow each other
+                    app = application_of_edges(entry.key)
+                    prefix = f"{EDGES}{app}=".encode()
+                yield app, edges
         return
     for stored in everything(records):
         if (run := _RUNS.match(stored.key)) is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import Annotated
 
@@ -64,6 +65,7 @@ def lineage(
         here = os.path.abspath(dataset) if os.path.exists(dataset) else None
         meant = find_dataset(found.graph, dataset, here)
         told = answer(found, meant, up=up or both, down=down or both, depth=depth or None)
+        gc.freeze()  # this process ends soon: a collection of the whole graph takes longer than the walk
     if json:
         show.json_line(to_json(told))
     else:

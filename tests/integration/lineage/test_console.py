@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -137,13 +136,11 @@ def test_an_event_that_is_not_valid_is_refused_and_nothing_is_stored(
 
 
 def test_bodies_that_are_too_long_or_of_another_kind_are_refused(tmp_path: Path, running: RunningConsole) -> None:
-    long, noise = (
-        event(run={"runId": RUN, "facets": {"x": {"_producer": "u:x", "_schemaURL": "u:x", "text": text}}})
-        for text in ("x" * (17 << 20), os.urandom(5 << 20).hex())
+    long = event(
+        run={"runId": RUN, "facets": {"x": {"_producer": "u:x", "_schemaURL": "u:x", "text": "x" * (17 << 20)}}}
     )
     assert running.post(long).status == 413
     assert running.post(gzip.compress(json.dumps(long).encode()), Content_Encoding="gzip").status == 413
-    assert running.post(noise).status == 413
     assert running.post(b"{}", Content_Encoding="gzip").status == 400
     assert running.post(b"{}", Content_Encoding="br").status == 415
     assert running.post(event(), Content_Type="text/plain").status == 415
