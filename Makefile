@@ -24,7 +24,7 @@ FOUND = while read -r what name _; do \
 	if [ -t 1 ]; then printf '\r\033[K  %s' "$$said"; elif [ "$$what" = Installing ]; then echo "  $$said"; fi; \
 	done; [ ! -t 1 ] || echo
 
-.PHONY: help setup run run-cluster test test-long compose-test soak sweep mutants compat versions check format docs bench wheel constraints clean
+.PHONY: help setup run run-cluster test test-long compose-test soak sweep mutants compat versions spark-api check format docs bench wheel constraints clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,10 @@ compat: $(STAMP) $(GLUE) ## the tests of Hazelcast's client, on plain members an
 
 versions: $(STAMP) $(GLUE) ## members of an earlier version beside members of this one; EARLIER=PROGRAM is its `kvwal`
 	@$(WITH_JAVA) KVWAL_EARLIER='$(EARLIER)' $(BIN)/python -m pytest -q -s -rs tests/compat/test_versions.py
+
+spark-api: $(STAMP) ## every answer of Spark's REST API beside the console's: Spark's test jars, and its History Server
+	@$(WITH_JAVA) $(BIN)/python deploy/fetch_event_logs.py
+	@$(WITH_JAVA) $(BIN)/python -m tests.support.spark_api.run
 
 check: $(STAMP) ## format, lint, types, layers, the rules of the repository
 	$(BIN)/ruff format --check .

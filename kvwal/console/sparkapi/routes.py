@@ -2,11 +2,56 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import NoReturn
+
 from starlette.routing import Route
 
 from kvwal.console.parts import Console
+from kvwal.console.sparkapi import applications, environment, executors, jobs, sql, stages, tasks
+from kvwal.console.sparkapi.logs import log_routes
+from kvwal.console.sparkapi.parameters import not_found
+from kvwal.console.sparkapi.serving import Asked, Question, route_of, routes_of
+from kvwal.console.sparkstate.recent import Recent
+from kvwal.ports.clock import SYSTEM
+
+_STAGE, _ATTEMPT = "/stages/{stage:int}", "/stages/{stage:int}/{stage_attempt:int}"
+_OF_APPLICATION: list[tuple[str, Question]] = [
+    ("/jobs", jobs.list_jobs),
+    ("/jobs/{job:int}", jobs.one_job),
+    ("/stages", stages.list_stages),
+    (_STAGE, stages.one_stage),
+    (_ATTEMPT, stages.one_attempt),
+    (f"{_ATTEMPT}/taskSummary", tasks.task_summary),
+    (f"{_ATTEMPT}/taskList", tasks.list_tasks),
+    ("/executors", executors.list_active),
+    ("/executors/{executor}/threads", executors.threads),
+    ("/allexecutors", executors.list_all),
+    ("/allmiscellaneousprocess", executors.list_processes),
+    ("/environment", environment.environment),
+    ("/storage/rdd", environment.list_rdds),
+    ("/storage/rdd/{rdd:int}", environment.one_rdd),
+    ("/sql", sql.list_executions),
+    ("/sql/{execution:int}", sql.one_execution),
+    ("/streaming/{what:path}", environment.streaming),
+]
+"""The paths below an application, or below an attempt of it."""
 
 
 def routes(console: Console) -> list[Route]:
     """The routes under /api/v1 that Spark's History Server has."""
-    return []
+    states = console.states
+    recent = Recent(console.reads, SYSTEM, applications.listing)
+    return [
+        route_of(console, states, "/applications", partial(applications.list_applications, recent)),
+        route_of(console, states, "/version", applications.version),
+        *log_routes(console, states),
+        *(route for path, question in _OF_APPLICATION for route in routes_of(console, states, path, question)),
+        route_of(console, states, "/applications/{app}", partial(applications.one_application, recent)),
+        route_of(console, states, "/applications/{app}/{attempt}", partial(applications.one_attempt, recent)),
+        route_of(console, states, "/{path:path}", _nothing),
+    ]
+
+
+def _nothing(asked: Asked) -> NoReturn:
+    raise not_found(f"/api/v1/{asked.path['path']}")

@@ -1,0 +1,28 @@
+"""Moments as Spark's REST API writes them: `2015-02-03T16:43:08.731GMT`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+
+import msgspec
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST = 253_402_300_799_999
+"""The last millisecond of the year 9999, which is the last one that can be written so."""
+
+
+@lru_cache(maxsize=4096)
+def _second(seconds: int) -> str:
+    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def moment_text(ms: int) -> str:
+    """A moment in Unix milliseconds as Spark writes it; -1 is Spark's sign of one that is not known."""
+    seconds, rest = divmod(max(-_MOST // 8, min(ms, _MOST)), 1_000)
+    return f"{_second(seconds)}.{rest:03}GMT"
+
+
+def known_moment(ms: int | None) -> str | msgspec.UnsetType:
+    """A moment, left out if there is none."""
+    return msgspec.UNSET if ms is None else moment_text(ms)
