@@ -37,6 +37,7 @@ def main() -> int:
         if same
         else "\n[bold red]The restored records differ.[/]"
     )
+    console.print(f"Look at it in a browser: [bold]kvwal console {root}[/] → http://127.0.0.1:18080")
     return 0 if same else 1
 
 

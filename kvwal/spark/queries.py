@@ -81,6 +81,11 @@ def applications(records: Records, since: int = 0) -> list[RecordedApplication]:
     return sorted(alive, key=lambda application: (application.app.started, application.prefix))
 
 
+def lasted_ms(app: Application) -> int:
+    """The duration of an application, of one that runs up to its last event."""
+    return app.duration_ms if app.ended or not app.started else max(0, app.last_event - app.started)
+
+
 def one_application(records: Records, wanted: str) -> RecordedApplication:
     """The application with this id, else the latest with this name, else the only one whose id begins so.
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 from rich.text import Text
 
 from kvwal.cli.tables import Cell, Sheet, columns
 from kvwal.cli.text import visible
 from kvwal.hlc import second_text
 from kvwal.scrub.units import size
-from kvwal.spark.queries import ApplicationDetail, RecordedApplication
+from kvwal.spark.queries import ApplicationDetail, RecordedApplication, lasted_ms
 from kvwal.spark.records import Access, Application, Job, Stage, Totals
 
-_RAISED = re.compile(r"^[ \t]*[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*", re.MULTILINE)
 _COLOURS = {"SUCCEEDED": "green", "FAILED": "red", "RUNNING": "yellow", "DETACHED": "cyan", "KILLED": "red"}
 SKEWED = 3.0
 """Slowest task over the median task of a stage, from which the figure is highlighted."""
@@ -70,12 +67,6 @@ def _first_line(text: str) -> str:
     return text.partition("\n")[0]
 
 
-def gist(message: str) -> str:
-    """The line of an error's message that names the error: the first line, or the last error of a Python traceback."""
-    raised = _RAISED.findall(message) if "Traceback (most recent call last)" in message else []
-    return raised[-1].strip() if raised else _first_line(message)
-
-
 def indent(text: str) -> str:
     """Text with every line indented, for the terminal."""
     return "\n".join(f"    {visible(line)}" for line in text.splitlines())
@@ -99,17 +90,12 @@ def application_row(recorded: RecordedApplication) -> tuple[Cell, ...]:
         recorded.prefix,
         Text.assemble(status_cell(app.status), _failed_jobs(app.jobs_failed)),
         time_text(app.started),
-        duration_text(_duration_ms(app)),
+        duration_text(lasted_ms(app)),
         f"{app.jobs:,}",
         f"{app.stages:,}",
         *_totals(app),
         app.name,
     )
-
-
-def _duration_ms(app: Application) -> int:
-    """The duration of an application, of one that runs up to its last event."""
-    return app.duration_ms if app.ended or not app.started else max(0, app.last_event - app.started)
 
 
 def _core_time(app: Application) -> str:
@@ -147,7 +133,7 @@ def application_sheet(recorded: RecordedApplication) -> Sheet:
             f", exit code {app.exit_code}" if app.exit_code else "",
             ", as Spark says: it stopped in order" if app.status_from == "spark" and app.status == "SUCCEEDED" else "",
         ),
-        "ran": f"{time_text(app.started)} for {duration_text(_duration_ms(app))}, by {app.user}, Spark {app.spark_version}",
+        "ran": f"{time_text(app.started)} for {duration_text(lasted_ms(app))}, by {app.user}, Spark {app.spark_version}",
         "jobs": f"{app.jobs:,} ({app.jobs_failed} failed), {app.stages:,} stages ({app.stages_failed} failed), "
         f"{app.tasks:,} tasks ({app.failed} failed), {app.sql:,} SQL executions",
         "cost": f"{_core_time(app)}{duration_text(app.run_ms)} in tasks, {duration_text(app.gc_ms)} in garbage collection, "

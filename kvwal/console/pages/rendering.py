@@ -2,31 +2,74 @@
 
 from __future__ import annotations
 
-from typing import Any
+import shlex
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from kvwal.console.pages import texts
+from kvwal.console.pages import tables, texts
+from kvwal.console.pages.tables import Table
 from kvwal.console.parts import Console
+from kvwal.console.shared_reader import View
+
+
+class Shown(NamedTuple):
+    """What a page shows: its template, the values of it, and its tables. A template finds a table by name in `tables`.
+
+    `values` must have `title`, and `command`: the `kvwal` command that answers the same, or nothing.
+    """
+
+    template: str
+    values: dict[str, Any]
+    tables: Sequence[Table] = ()
 
 
 class Pages:
     """Pages of one console, made from its templates."""
 
     def __init__(self, console: Console) -> None:
+        self._console = console
         self._environment = Environment(
             loader=PackageLoader("kvwal.console", "templates"), autoescape=True, undefined=StrictUndefined,
             trim_blocks=True, lstrip_blocks=True,
         )  # fmt: skip
         self._environment.filters.update(texts.FILTERS)
-        self._environment.globals.update(location=console.location, signed_in=console.access.needs_token)
+        self._environment.globals.update(
+            location=console.location, signed_in=console.access.needs_token, cell=tables.cell, heading=tables.heading
+        )
 
     def page(self, request: Request, template: str, values: dict[str, Any], status: int = 200) -> Response:
-        """The page of a template. `values` must have `title`, and `command`: the `kvwal` command that answers the same."""
-        text = self._environment.get_template(template).render(path=request.url.path, **values)
-        return HTMLResponse(text, status_code=status)
+        """The page of a template (see `Shown`)."""
+        text = self._environment.get_template(template).render(
+            path=request.url.path, query=request.query_params, link=partial(tables.address, request), **values
+        )
+        # A lone surrogate, which JSON can name, has no bytes in UTF-8.
+        return HTMLResponse(text.encode(errors="replace"), status_code=status)
+
+    async def show(self, request: Request, question: Callable[[View], Shown]) -> Response:
+        """The page that a question about the location gives; one of its tables in CSV or JSON, if the request asks for that.
+
+        Reading and rendering run on a worker.
+        """
+        wanted = tables.wanted_format(request)
+
+        def answer(view: View) -> Response:
+            shown = question(view)
+            if wanted:
+                return tables.in_format(wanted, request.query_params.get("table", ""), shown.tables)
+            by_name = {table.name: table for table in shown.tables}
+            return self.page(request, shown.template, {"tables": by_name, **shown.values})
+
+        return await self._console.reads.ask(answer)
+
+    def command(self, *words: str) -> str:
+        """A `kvwal` command about the location of this console, as a shell takes it. The first word is its name."""
+        first, *others = words
+        return " ".join(["kvwal", first, *map(shlex.quote, (self._console.location, *others))])
 
     def error(self, request: Request, status: int, sentence: str) -> Response:
         """The page of an error: where to sign in, for a caller without the token."""

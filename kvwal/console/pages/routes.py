@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -23,6 +24,8 @@ def routes(console: Console) -> list[BaseRoute]:
     pages = Pages(console)
 
     async def login(request: Request) -> Response:
+        if not console.access.needs_token:
+            return RedirectResponse("/", status_code=303)
         typed = (await read_form(request, _MOST_FORM)).get("token", "") if request.method == "POST" else ""
         session = console.access.session_of(typed)
         if session is None:
@@ -35,8 +38,18 @@ def routes(console: Console) -> list[BaseRoute]:
 
     return [
         Route("/login", login, methods=["GET", "POST"]),
-        Mount("/static", StaticFiles(directory=str(files("kvwal.console") / "static"))),
+        Mount("/static", _PageFiles(directory=str(files("kvwal.console") / "static"))),
     ]
+
+
+class _PageFiles(StaticFiles):
+    """The files that pages load: a browser keeps them, and asks each time whether they are the same still."""
+
+    def file_response(self, *arguments: Any, **options: Any) -> Response:
+        """See `StaticFiles.file_response`."""
+        answer = super().file_response(*arguments, **options)
+        answer.headers["cache-control"] = "no-cache"
+        return answer
 
 
 def _own_path(to: str) -> str:

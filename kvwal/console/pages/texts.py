@@ -10,19 +10,45 @@ from markupsafe import Markup
 
 from kvwal.scrub.units import size
 
+Form = Callable[[Any], str]
+"""Says a number as people do."""
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+_MOST_CELL = 300
+_MOST_CODE = 4_000
+_LAST_MS = 253_402_300_799_999
+"""The end of the year 9999: the last time that a datetime can tell."""
 
 
 def moment(ms: int) -> Markup | str:
     """A time in UTC, which a script shows in the reader's zone; a dash for none."""
-    if ms <= 0:
+    if not 0 < ms <= _LAST_MS:
         return "–"
     when = datetime.fromtimestamp(ms / 1000, UTC)
     return Markup('<time datetime="{}">{}</time>').format(when.isoformat(), f"{when:%Y-%m-%d %H:%M:%S}Z")
 
 
-def duration(ms: int) -> str:
+def iso_moment(text: str) -> Markup | str:
+    """A time that Spark wrote as text, as `moment` shows it; a dash for none, and other text as it is."""
+    try:
+        when = datetime.fromisoformat(text)
+        return moment(int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000))
+    except (ValueError, OverflowError):
+        return clipped(text) or "–"
+
+
+def code(text: object) -> str:
+    """A setting or the like: a text that is rarely long, and read as a whole."""
+    return clipped(text, _MOST_CODE)
+
+
+def plain_moment(ms: int) -> str:
+    """A time in UTC as text alone, for pictures and choices; a dash for none."""
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M}Z" if 0 < ms <= _LAST_MS else "–"
+
+
+def duration(ms: float) -> str:
     """A duration in its two largest units, as 3 min 5 s; of less than a second in milliseconds."""
+    ms = round(ms)
     if ms < 1000:
         return f"{ms} ms"
     if ms < 60_000:
@@ -35,9 +61,53 @@ def duration(ms: int) -> str:
     return " ".join(f"{count} {name}" for count, name in whole[first : first + 2] if count)
 
 
-def count(number: int) -> str:
+def count(number: float) -> str:
     """A number with a narrow space between thousands."""
-    return f"{number:,}".replace(",", "\u202f")
+    return f"{number:,.0f}".replace(",", "\u202f")
 
 
-FILTERS: dict[str, Callable[..., Any]] = {"moment": moment, "duration": duration, "count": count, "size": size}
+def some(number: float) -> str:
+    """A number; nothing for zero."""
+    return count(number) if number else ""
+
+
+def rate(number: float) -> str:
+    """A number a second: with one decimal below ten."""
+    return f"{number:.1f}" if 0 < abs(number) < 10 else count(number)
+
+
+def factor(number: float) -> str:
+    """How many times as much; nothing for zero, which stands for not known."""
+    return f"{number:.1f} ×" if number else ""
+
+
+def percent(share: float) -> str:
+    """A share of one in percent."""
+    return f"{100 * share:.1f} %" if 0 < share < 0.1 else f"{100 * share:.0f} %"
+
+
+def status(text: str) -> Markup:
+    """A status in its colour."""
+    return Markup('<span class="status is-{}">{}</span>').format(text.lower(), text)
+
+
+def clipped(text: object, most: int = _MOST_CELL) -> str:
+    """A text of a cell: its beginning, if it is long."""
+    shown = str(text)
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+def amount(number: int, one: str, several: str = "") -> str:
+    """A number with its noun: 1 job, 2 jobs."""
+    return f"{count(number)} {one if number == 1 else several or f'{one}s'}"
+
+
+FORMS: dict[str, Callable[[Any], Any]] = {
+    "text": clipped, "clip": clipped, "code": code, "iso": iso_moment,
+    "plain": str, "right": str, "id": clipped, "status": status, "moment": moment, "duration": duration,
+    "count": count, "some": some, "size": size, "rate": rate, "factor": factor, "percent": percent,
+}  # fmt: skip
+"""The forms of the cells of a table, by name."""
+NUMBERS = frozenset({"right", "duration", "count", "some", "size", "rate", "factor", "percent"})
+"""The forms whose cells stand at the right."""
+FILTERS: dict[str, Callable[..., Any]] = {**FORMS, "clipped": clipped, "amount": amount}

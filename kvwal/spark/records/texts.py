@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from kvwal.spark.redaction import redacted
 
 MAX_MESSAGE = 4_000
@@ -11,6 +13,7 @@ MAX_TEXT = 1_000
 MAX_READ = 1_000_000
 """Characters of a text that are redacted and may be stored. The rest is ignored."""
 _CUT = " … cut … "
+_RAISED = re.compile(r"^[ \t]*[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*", re.MULTILINE)
 
 
 def cut(text: str | None, limit: int = MAX_TEXT) -> str:
@@ -24,3 +27,9 @@ def cut(text: str | None, limit: int = MAX_TEXT) -> str:
         return text
     head = limit * 2 // 3
     return text[:head] + _CUT + text[len(text) - (limit - head - len(_CUT)) :]
+
+
+def gist(message: str) -> str:
+    """The line of an error's message that names the error: the first line, or the last error of a Python traceback."""
+    raised = _RAISED.findall(message) if "Traceback (most recent call last)" in message else []
+    return raised[-1].strip() if raised else message.partition("\n")[0]
