@@ -47,7 +47,7 @@ class Access:
                 return Refusal(401, _OTHER_NAME)
         elif not self._shows_token(request):
             return Refusal(401, _SHOW_TOKEN)
-        if request.method not in _READS and _is_of_another_site(request):
+        if request.method not in _READS and is_of_another_site(request):
             return Refusal(403, _OTHER_SITE)
         return None
 
@@ -76,7 +76,7 @@ def _session(token: Token) -> str:
     return hmac.new(token.reveal().encode(), b"kvwal console session", hashlib.sha256).hexdigest()
 
 
-def _is_of_another_site(request: Request) -> bool:
+def is_of_another_site(request: Request) -> bool:
     """Whether a browser says that a page of another site makes this request. A program that is no browser says nothing."""
     if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
         return True

@@ -9,12 +9,14 @@ from starlette.responses import JSONResponse, Response
 
 from kvwal.console.access import Access
 from kvwal.console.bodies import Refused
-from kvwal.errors import ConfigError, Kind, KvwalError, TooLarge
+from kvwal.errors import BeforeHistory, CodecError, CommitUnknown, ConfigError, Kind, KvwalError, TooLarge
 from kvwal.lineage.openlineage.schema import InvalidEvent
 from kvwal.ports.boundary import trace_of_bug
 from kvwal.ports.logger import get_logger
 
 _log = get_logger(__name__)
+RETRY_SECONDS = "2"
+"""When to ask again, as the header `Retry-After` says it."""
 Handler = Callable[[Request], Awaitable[Response]]
 ShowError = Callable[[Request, int, str], Response]
 """Makes the answer of a status and a sentence: JSON for programs, a page for people."""
@@ -36,7 +38,7 @@ def guarded(access: Access, handler: Handler, show_error: ShowError = json_error
         try:
             return await handler(request)
         except Refused as error:
-            return show_error(request, error.status, error.sentence)
+            return _with_headers(show_error(request, error.status, error.sentence), error.status, error.headers)
         except InvalidEvent as error:
             return JSONResponse(
                 {"error": f"{error.what} {error.hint}", "path": error.path, "reason": error.reason}, status_code=422
@@ -47,14 +49,26 @@ def guarded(access: Access, handler: Handler, show_error: ShowError = json_error
             return show_error(request, 413, f"{error.what} {error.hint}".strip())
         except ConfigError as error:
             return show_error(request, 404 if request.method in ("GET", "HEAD") else 400, _sentence(error))
+        except BeforeHistory as error:
+            return show_error(request, 404, _sentence(error))
+        except CodecError as error:
+            return show_error(request, 400, _sentence(error))
         except KvwalError as error:
+            # A write whose outcome is not known is not to be sent again, as 503 would have it.
+            status = 503 if error.kind is Kind.RETRY and not isinstance(error, CommitUnknown) else 500
             _log.error(
                 "a request was not answered", path=request.url.path, error=error.what, hint=error.hint,
                 exc_info=trace_of_bug(error),
             )  # fmt: skip
-            return show_error(request, 503 if error.kind is Kind.RETRY else 500, _sentence(error))
+            return _with_headers(show_error(request, status, _sentence(error)), status, {})
 
     return answered
+
+
+def _with_headers(answer: Response, status: int, headers: dict[str, str]) -> Response:
+    """An answer with headers. That of a state that passes says when to ask again."""
+    answer.headers.update(({"Retry-After": RETRY_SECONDS} if status == 503 else {}) | headers)
+    return answer
 
 
 def _sentence(error: KvwalError) -> str:

@@ -14,6 +14,8 @@ from kvwal.console.ownapi.routes import routes as own_routes
 from kvwal.console.pages.routes import routes as page_routes
 from kvwal.console.parts import Console
 from kvwal.console.sparkapi.routes import routes as spark_routes
+from kvwal.console.sparkpages.routes import routes as spark_page_routes
+from kvwal.console.storepages.routes import routes as store_page_routes
 
 
 def application(console: Console) -> Starlette:
@@ -24,6 +26,8 @@ def application(console: Console) -> Starlette:
             *openlineage.routes(console),
             *spark_routes(console),
             *own_routes(console),
+            *spark_page_routes(console),
+            *store_page_routes(console),
             *page_routes(console),
         ],
         middleware=[Middleware(with_headers)],

@@ -35,7 +35,16 @@ def routes(console: Console) -> list[Route]:
     return [
         Route("/api/v1/lineage", guarded(console.access, partial(take, batch=False)), methods=["POST"]),
         Route("/api/v1/lineage/batch", guarded(console.access, partial(take, batch=True)), methods=["POST"]),
+        # Spark's API has all other paths that begin so, and answers 404.
+        Route("/api/v1/lineage", guarded(console.access, _only_takes)),
+        Route("/api/v1/lineage/batch", guarded(console.access, _only_takes)),
     ]
+
+
+async def _only_takes(request: Request) -> Response:
+    raise Refused(
+        405, "Events are sent here with POST. `kvwal lineage` and the page /lineage show the graph.", {"Allow": "POST"}
+    )
 
 
 def _store(events: EventStore, body: bytes, *, batch: bool) -> Stored:

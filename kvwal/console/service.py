@@ -6,26 +6,33 @@ import asyncio
 import signal
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
 from kvwal.cluster.token import TokenSource
 from kvwal.console.access import Access, is_loopback_name
 from kvwal.console.application import application
+from kvwal.console.findings import Findings
 from kvwal.console.parts import Console, Writes
+from kvwal.console.queries.question import Place as Place
+from kvwal.console.queries.runner import Queries
 from kvwal.console.shared_reader import SharedReader
+from kvwal.console.sparkstate.kept_states import KeptStates
 from kvwal.errors import ConfigError
 from kvwal.lineage.openlineage.event_store import EventStore
 from kvwal.lineage.openlineage.runs import BUSINESS
 from kvwal.location.readers import LocationReader, LocationWriter
 from kvwal.node.config import Address
-from kvwal.node.health.http import HttpServer
+from kvwal.node.health.http import Guards, HttpServer
 from kvwal.ports.boundary import logged, on_signals
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.tasks import ThreadWorkers
+from kvwal.scrub.diagnose import Finding
 from kvwal.spark.index import node_of_mark
 
 _GRACE_SECONDS = 10
 _THREADS = 4
+CLIENTS = Guards(connections=512, header_seconds=10)
+"""Limits of the clients of a console."""
 _not_stopped = logged("the console could not be told to stop")
 OpenLocation = Callable[[], AbstractContextManager[LocationReader]]
 
@@ -39,32 +46,51 @@ def check_access(address: Address, tokens: TokenSource | None) -> None:
         )
 
 
-def serve(
-    address: Address, tokens: TokenSource | None, location: str, open_location: OpenLocation, store: LocationWriter | None,
-    began: Callable[[], Any],
-) -> None:  # fmt: skip
+class Served(NamedTuple):
+    """What a console serves: the location as pages name it, its place, how it is opened and examined, and where it writes.
+
+    A console without a `store` only reads.
+    """
+
+    location: str
+    place: Place
+    open_location: OpenLocation
+    examine: Callable[[], list[Finding]]
+    store: LocationWriter | None
+
+
+def serve(address: Address, tokens: TokenSource | None, served: Served, began: Callable[[], Any]) -> None:
     """Serve until SIGTERM or SIGINT; pending requests have ten seconds then. Raises `StartFailed` if it cannot listen there.
 
-    `open_location` opens what is read, and `location` is how pages name it. A console without a `store` only reads. `began` is
-    called as soon as the console listens, and a signal ends it in order.
+    `began` is called as soon as the console listens, and a signal ends it in order.
     """
-    asyncio.run(_serve(address, tokens, location, open_location, store, began))
+    asyncio.run(_serve(address, tokens, served, began))
 
 
-async def _serve(
-    address: Address, tokens: TokenSource | None, location: str, open_location: OpenLocation, store: LocationWriter | None,
-    began: Callable[[], Any],
-) -> None:  # fmt: skip
+async def _serve(address: Address, tokens: TokenSource | None, served: Served, began: Callable[[], Any]) -> None:
     workers, stop = ThreadWorkers("kvwal-console", _THREADS), asyncio.Event()
     on_signals(asyncio.get_running_loop(), (signal.SIGTERM, signal.SIGINT), stop.set, _not_stopped)
-    reads = SharedReader(open_location, workers, SYSTEM)
+    reads, queries, store = SharedReader(served.open_location, workers, SYSTEM), Queries(served.place), served.store
     try:
         writes = None if store is None else Writes(store, EventStore(store.map(BUSINESS), node_of_mark(store)))
-        console = Console(location, reads, writes, workers, Access(tokens))
-        server = HttpServer(application(console), address._replace(host=address.host.strip("[]")), grace=_GRACE_SECONDS)
+        console = Console(
+            served.location,
+            reads,
+            writes,
+            workers,
+            Access(tokens),
+            served.place,
+            queries,
+            Findings(served.examine, SYSTEM),
+            stop,
+            KeptStates(),
+        )
+        listens_at = address._replace(host=address.host.strip("[]"))
+        server = HttpServer(application(console), listens_at, grace=_GRACE_SECONDS, guards=CLIENTS)
         began()
         await stop.wait()
         await server.close()
     finally:
+        queries.close()
         workers.close()
         reads.close()

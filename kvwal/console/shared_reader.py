@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from kvwal.console.bodies import Refused
 from kvwal.errors import ConfigError
@@ -14,12 +14,18 @@ from kvwal.ports.clock import Clock
 from kvwal.ports.locks import Lock
 from kvwal.ports.tasks import Workers
 from kvwal.spark.record_reader import BUSINESS, IndexedReader, MappingReader, RecordReader, records_of
+from kvwal.store.reading.figures import FileStates
+from kvwal.store.sync import ReadOnlyStore
 
 T = TypeVar("T")
 FRESH_SECONDS = 1.0
 """Age up to which an answer that was made for one request serves others, too: no page is older than this by more."""
 ARCHIVED_FRESH_SECONDS = 10.0
 """The same for an archive, which takes longer to read and is itself a minute behind its store."""
+UNCHANGED_SECONDS = 60.0
+"""Age up to which an answer serves others while no file of the store is written to. Entries with a ttl expire without a write."""
+_SETTLED_MS = 1_000
+"""Files that were changed longer ago than this have another time after their next change."""
 _OF_THE_QUESTION = (ConfigError, Refused, KeyError)
 """Errors that say nothing against the open location: what was asked for is not there, or cannot be asked for."""
 
@@ -50,6 +56,16 @@ class _Opened:
         self.failed = False
 
 
+class _Generation(NamedTuple):
+    """Answers that were made from one state of the location: since when, when that was checked last, and its files then."""
+
+    made: dict[Any, _Made[Any]]
+    since: float
+    checked: float
+    states: FileStates | None
+    """None if it is not known: then every answer is made again."""
+
+
 class View:
     """The location as one request sees it. What several requests need is made once for all that come within a second."""
 
@@ -73,6 +89,13 @@ class View:
             made = self._made.setdefault(make, _Made(make))
         return cast(T, made.of(self.reader))
 
+    def made_of_records(self, make: Callable[[RecordReader], T]) -> T:
+        """As `made`, from the records of Spark applications."""
+        records = self.records
+        with self._lock:
+            made = self._made.setdefault(make, _Made(lambda _: make(records)))
+        return cast(T, made.of(self.reader))
+
 
 class SharedReader:
     """The location, open for all requests. It is opened and read on `workers`, never on the event loop.
@@ -90,8 +113,7 @@ class SharedReader:
         self._opening = Lock()
         self._lock = Lock()
         self._current: _Opened | None = None
-        self._made: dict[Any, _Made[Any]] = {}
-        self._made_since = clock.elapsed()
+        self._generation = _Generation({}, clock.elapsed(), clock.elapsed(), None)
 
     async def ask(self, question: Callable[[View], T]) -> T:
         """The answer to a question about the location. The question runs on a worker thread, and may read for long."""
@@ -137,17 +159,34 @@ class SharedReader:
                 opened = _Opened(reader, closing.pop_all())
             opened.uses = 1
             with self._lock:
-                self._current, self._made = opened, {}
+                self._current, self._generation = opened, self._new_generation(None)
             return opened
 
     def _fresh(self, reader: LocationReader) -> dict[Any, _Made[Any]]:
         """What was made lately enough."""
         limit = ARCHIVED_FRESH_SECONDS if isinstance(reader, ArchiveReader) else FRESH_SECONDS
         with self._lock:
-            now = self._clock.elapsed()
-            if now - self._made_since > limit:
-                self._made, self._made_since = {}, now
-            return self._made
+            generation = self._generation
+        now = self._clock.elapsed()
+        if now - generation.checked <= limit:
+            return generation.made
+        states = self._settled_states(reader)
+        is_same = states is not None and states == generation.states and now - generation.since <= UNCHANGED_SECONDS
+        with self._lock:
+            if self._generation is generation:  # otherwise another request has just done the same
+                self._generation = generation._replace(checked=now) if is_same else self._new_generation(states)
+            return self._generation.made
+
+    def _new_generation(self, states: FileStates | None) -> _Generation:
+        now = self._clock.elapsed()
+        return _Generation({}, now, now, states)
+
+    def _settled_states(self, reader: LocationReader) -> FileStates | None:
+        """The files of a folder's store. None while one of them has just changed: the next change may not show in its time."""
+        if not isinstance(reader, ReadOnlyStore):
+            return None
+        states = reader.file_states()
+        return states if states.changed_ns < (self._clock.wall_ms() - _SETTLED_MS) * 1_000_000 else None
 
     def _forget(self, opened: _Opened) -> None:
         """Have the next request open the location again. The last request that uses it closes it."""

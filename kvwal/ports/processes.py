@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -92,6 +93,10 @@ class Child:
         self._process.wait()
         self._answers.close()
 
+    def kill(self) -> None:
+        """End the process at once, also in the middle of a request: `ask` raises `EOFError` then. Any thread may call it."""
+        self._process.kill()
+
     def forked(self) -> None:
         """In a forked child: replace the pipes, which are the parent's. The copies would keep the archiver's input open."""
         null = os.open(os.devnull, os.O_RDWR)
@@ -127,6 +132,17 @@ def serve_parent(answer: Callable[[bytes], bytes]) -> None:
         _write(answers, _READY)
         for line in sys.stdin.buffer:
             _write(answers, answer(line) + b"\n")
+
+
+def limit_memory(most: int) -> None:
+    """Let this process have at most `most` bytes of memory: an allocation beyond them fails, in Python and in libraries."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+def end_after(seconds: int) -> None:
+    """Let this process be ended by a signal after `seconds`, also in the middle of a call of a library; 0 takes that back."""
+    signal.alarm(seconds)
 
 
 def _write(descriptor: int, data: bytes) -> None:

@@ -113,7 +113,9 @@ class _Inspector:
             inspections += [inspection] if inspection is not None else []
             self._done += sizes[file.name]
             self._report(0)
-        if len(inspections) > 1 and inspections[-2].glanced and not inspections[-1].newest:
+        if (
+            len(segments) > 1 and inspections[-2].glanced and not inspections[-1].newest
+        ):  # a snapshot says it in its header
             inspections[-2] = self._file(segments[-2], last=False) or inspections[-2]
         return list(check_chain(inspections, self._place))
 

@@ -30,6 +30,12 @@ _FIELDS = (
     "Text stands in single quotes, and a field of a value is value->>'field'. `DESCRIBE` lists the columns of a table."
 )
 _CASTS = "A field of a value is text; (value->>'field')::BIGINT is a number."
+_CONFINED = (
+    "autoload_known_extensions = false", "autoinstall_known_extensions = false", "allow_community_extensions = false",
+    "allow_persistent_secrets = false", "max_temp_directory_size = '2GiB'", "enable_external_access = false",
+    "lock_configuration = true",
+)  # fmt: skip
+"""Settings of a statement whose author may not read what this process may."""
 _NO_ROWS = ["Success"]
 """Columns of DuckDB's answer to a statement that has no rows."""
 
@@ -63,9 +69,15 @@ class QueryResult:
         while batch := self._run(partial(answer.fetchmany, at_once)):
             yield from batch
 
-    def table(self) -> pa.Table:
-        """The rows as a table of Arrow. Sums of longs are longs, as far as all of a column's fit."""
-        return _with_longs(self._run(self._relation.to_arrow_table))
+    @property
+    def types(self) -> list[str]:
+        """DuckDB's types of the columns."""
+        return [str(kind) for kind in self._relation.types]
+
+    def table(self, most: int | None = None) -> pa.Table:
+        """The rows as a table of Arrow, `most` of them at the most. Sums of longs are longs, as far as all of a column's fit."""
+        relation = self._relation if most is None else self._relation.limit(most)
+        return _with_longs(self._run(relation.to_arrow_table))
 
     def _run(self, call: Callable[[], Any]) -> Any:
         """The result of a call of DuckDB, which Ctrl-C ends. DuckDB waits for its own threads without looking at signals."""
@@ -73,10 +85,11 @@ class QueryResult:
 
 
 @contextmanager
-def answered(sources: Sources, statement: str) -> Iterator[QueryResult]:
+def answered(sources: Sources, statement: str, *, confined: bool = False) -> Iterator[QueryResult]:
     """Run one statement, and yield its answer.
 
     Raises `ConfigError` for a statement that DuckDB refuses, for one that does not read, and for several, of which none is run.
+    With `confined`, DuckDB reads the tables and nothing else: no file, no address, no extension, no secret of this user.
     """
     import duckdb
 
@@ -85,6 +98,8 @@ def answered(sources: Sources, statement: str) -> Iterator[QueryResult]:
             connection.execute("SET TimeZone = 'UTC'")
             check_reads(connection, statement)
             load_tables(connection, sources, statement, opened)
+            for setting in _CONFINED if confined else ():
+                connection.execute(f"SET {setting}")
             yield QueryResult(connection, statement)
     except duckdb.Error as error:
         raise _refused(error, sources) from error

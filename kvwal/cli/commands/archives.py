@@ -38,6 +38,7 @@ from kvwal.config import Settings
 from kvwal.counted import counted
 from kvwal.errors import ArchiveError, ConfigError
 from kvwal.hlc import to_text
+from kvwal.key_class import EVENTS
 from kvwal.location.archived import check_archive_folder, not_archived, places_under
 from kvwal_archive import spark as archive_spark
 from kvwal_archive.bases.check import verify_bases
@@ -47,6 +48,7 @@ from kvwal_archive.contents.collect import gc_contents
 from kvwal_archive.layout import Place
 from kvwal_archive.lost_tails import lost_tails, sentence
 from kvwal_archive.maintenance.compaction import gc, plan, rewrite
+from kvwal_archive.maintenance.events import Apart
 from kvwal_archive.objects import Objects, open_objects
 from kvwal_archive.reader import live_objects
 from kvwal_archive.verify import verify
@@ -196,11 +198,9 @@ def archive_rewrite(
         objects = objects.for_one_look()
         places = selection.places(objects)
         _note_on_size(objects, places, history_ms, force)
+        compact = partial(rewrite, objects, history_ms=history_ms, force=force, apart=Apart(EVENTS))
         with show.progress() as report:
-            made = [
-                rewrite(objects, place, now_ms=now_ms(), history_ms=history_ms, force=force, progress=report)
-                for place in places
-            ]
+            made = [compact(place, now_ms=now_ms(), progress=report) for place in places]
     lines = [(new.key, new.rows, new.size) for stored in made for new in stored]
     show.outcome(["object", "rows", "bytes"], lines, json, "Nothing is worth a rewrite.")
 

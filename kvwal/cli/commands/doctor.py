@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import typer
 
 from kvwal.cli import show
-from kvwal.cli.locations import WholeStoreSelection
+from kvwal.cli.locations import StoreSelection, WholeStoreSelection
 from kvwal.cli.options import ALL, Json, LogSelection
 from kvwal.cli.survey import check_disk, check_folders, check_owners, lock_holder, survey
 from kvwal.errors import ArchiveError, ConfigError, CorruptLog
@@ -23,6 +23,7 @@ from kvwal.log.reader import Progress
 from kvwal.ports.disk import OS_DISK
 from kvwal.scrub.contents import check_contents
 from kvwal.scrub.diagnose import NOTE, PROBLEM, Finding, Seen, check_archived, check_log
+from kvwal.scrub.event_files import event_faults
 from kvwal.scrub.inspect import examine
 from kvwal.scrub.next_steps import NextSteps
 from kvwal.scrub.units import size
@@ -43,21 +44,25 @@ def doctor(selection: WholeStoreSelection, json: Json = False) -> None:
     """Examine everything in a folder, even while a process holds it, or a cluster, and say what to do. Exit code 1 if there is a
     problem.
     """
-    location, logs = selection.parsed(), selection.folder()
-    if logs is not None:
-        findings = examined(logs)
-    elif isinstance(location, ClusterLocation):
-        cluster = "local" if selection.cluster == ALL else selection.cluster
-        namespace = "default" if selection.namespace == ALL else selection.namespace
-        findings = list(diagnose_cluster(location.addresses, cluster, namespace))
-    else:
-        raise ConfigError(
-            f"{selection.location} is an archive, and doctor examines a folder or a cluster.",
-            hint="`kvwal archive verify` checks an archive.",
-        )
+    findings = findings_of(selection)
     show.table_or_json(["level", "about", "found", "what to do"], findings, json)
     if any(finding.level == PROBLEM for finding in findings):
         raise typer.Exit(FOUND)
+
+
+def findings_of(selection: StoreSelection) -> list[Finding]:
+    """The findings about a location. Raises `ConfigError` for an archive."""
+    location, logs = selection.parsed(), selection.folder()
+    if logs is not None:
+        return examined(logs)
+    if isinstance(location, ClusterLocation):
+        cluster = "local" if selection.cluster == ALL else selection.cluster
+        namespace = "default" if selection.namespace == ALL else selection.namespace
+        return list(diagnose_cluster(location.addresses, cluster, namespace))
+    raise ConfigError(
+        f"{selection.location} is an archive, and doctor examines a folder or a cluster.",
+        hint="`kvwal archive verify` checks an archive.",
+    )
 
 
 def examined(logs: LogSelection) -> list[Finding]:
@@ -108,7 +113,8 @@ def look_at(steps: NextSteps, place: Place, report: Progress) -> Seen:
     names = OS_DISK.names(folder)
     files = examine(OS_DISK, steps.root, place, report, glance_above=GLANCE_ABOVE)
     failures = read_failures(OS_DISK, folder)
-    return Seen(place, files, names, lock_holder(folder), time.time_ns() // 1_000_000, failures, steps)
+    events = list(event_faults(OS_DISK, folder, whole=False))
+    return Seen(place, files, names, lock_holder(folder), time.time_ns() // 1_000_000, failures, steps, events)
 
 
 def glanced(seen: list[Seen]) -> Iterator[Finding]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -14,11 +13,10 @@ from kvwal.cli.locations import StoreSelection, WideStoreSelection
 from kvwal.cli.options import ALL, At, Json
 from kvwal.cli.show import Format
 from kvwal.cli.tables import SAMPLE
-from kvwal.cli.text import check_text, label
-from kvwal.hlc import datetime_text
+from kvwal.cli.text import check_text
 from kvwal.sql.engine import answered
+from kvwal.sql.plain import plain
 from kvwal.sql.source import Source
-from kvwal.sql.text import finite
 
 
 def query(
@@ -54,18 +52,3 @@ def sources(selection: StoreSelection, sql: str, at: str | None, stores: ExitSta
         names = [selection.namespace]
     opened = {name: stores.enter_context(replace(selection, namespace=name).reader(at)) for name in names}
     return {name if selection.namespace == ALL else "": store.source(sql) for name, store in opened.items()}
-
-
-def plain(value: Any) -> Any:
-    """A value of DuckDB in a form that JSON and CSV can hold. A large integer becomes text, because JSON readers round it."""
-    if isinstance(value, bytes):
-        return label(value, "bytes")
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 1 << 53:
-        return str(value)
-    if isinstance(value, datetime) and value.tzinfo:
-        return datetime_text(value)
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, dict):
-        return {str(name): plain(item) for name, item in value.items()}
-    return finite(value) if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from typing import Annotated
 
 import typer
 
+from kvwal.cli.commands.doctor import findings_of
 from kvwal.cli.locations import StoreSelection
 from kvwal.cluster.token import read_token
 from kvwal.errors import ConfigError
@@ -43,7 +45,7 @@ def console(
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise ConfigError(f"the console needs {', '.join(missing)}.", hint="Install it: pip install 'kvwal[console]'.")
-    from kvwal.console.service import check_access, serve
+    from kvwal.console.service import Place, Served, check_access, serve
 
     address = parse_address(http, "--http")
     tokens = read_token(token_file) if token_file is not None else None
@@ -52,10 +54,13 @@ def console(
     log = get_logger(__name__)
     began = partial(log.info, "the console serves", http=http, location=selection.location, writes=allow_writes)
     shown = without_credentials(selection.location)
+    read = replace(selection, node=None) if allow_writes else selection  # it writes as one node, and reads all of them
+    place = Place(read.location, read.namespace, read.cluster, read.node, read.archive)
+    served = Served(shown, place, read.reader, partial(findings_of, read), None)
     if not allow_writes:
         selection.check_there()
-        serve(address, tokens, shown, selection.reader, None, began)
+        serve(address, tokens, served, began)
         return
     with selection.writer() as store:
-        serve(address, tokens, shown, selection.reader, store, began)
+        serve(address, tokens, served._replace(store=store), began)
     selection.check_archived(store)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from kvwal.cli import show
 from kvwal.cli.tables import print_table
 from kvwal.cli.text import line
-from kvwal.errors import CodecError
+from kvwal.history.provenance.event_json import as_json, value_of
 from kvwal.hlc import to_text
 from kvwal.key_text import plain
 from kvwal.structures.provenance.event import Event, EventItem
@@ -31,47 +30,6 @@ def print_events(events: Sequence[Event], json: bool) -> None:
     print_table(_COLUMNS, rows)
 
 
-def as_json(event: Event) -> dict[str, Any]:
-    """The fields of an event, for a program. Timestamps and positions are text: they exceed the numbers of JSON."""
-    return {
-        "event": event.id,
-        "time": to_text(event.timestamp),
-        "timestamp": str(event.timestamp),
-        "type": event.type,
-        "key": _plain(event.key),
-        "of": event.structure,
-        "node": event.node,
-        "component": event.component,
-        "details": event.details,
-        "before": [_item(item) for item in event.befores],
-        "after": [_item(item) for item in event.afters],
-    }
-
-
-def _item(item: EventItem) -> dict[str, Any]:
-    return {
-        "of": item.structure,
-        "key": _plain(item.key),
-        "timestamp": str(item.timestamp),
-        "bytes": item.size,
-        "value": _value(item),
-    }
-
-
-def _value(item: EventItem) -> Any:
-    try:
-        value = item.value
-    except CodecError:
-        return None
-    return value if item.value_class in ("json", "str", "int", "float", "bool", "none") else None
-
-
-def _plain(key: Any) -> Any:
-    """A key as JSON has it. Positions of items are text."""
-    key = plain(key)
-    return str(key) if isinstance(key, bytes) or (isinstance(key, int) and abs(key) >= 1 << 53) else key
-
-
 def _key(event: Event) -> str:
     return str(plain(event.key))
 
@@ -82,7 +40,7 @@ def _items(items: Sequence[EventItem]) -> str:
 
 
 def _short(item: EventItem) -> str:
-    value = _value(item)
+    value = value_of(item)
     if value is None and not item.is_whole:
         return f"({item.size:,} bytes)"
     text = value if isinstance(value, str) else line(value).decode().strip()

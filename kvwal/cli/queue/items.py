@@ -6,13 +6,10 @@ import base64
 from typing import Any
 
 from kvwal.cli.text import decoded
-from kvwal.entry import TIMESTAMP_SHIFT, DataEntry
-from kvwal.hlc import to_text
-from kvwal.ports.clock import SYSTEM
 from kvwal.scrub.units import age
-from kvwal.structures.queue.deliveries import NOT_DELIVERED, Delivery
+from kvwal.store.reading.queue_items import as_json as as_json
+from kvwal.store.reading.queue_items import oldest_seconds as oldest_seconds
 from kvwal.structures.queue.figures import QueueFigures
-from kvwal.structures.queue.positions import position_of, priority_of
 
 
 def value_of(data: bytes, class_name: str) -> Any:
@@ -21,36 +18,6 @@ def value_of(data: bytes, class_name: str) -> Any:
     if isinstance(value, bytes):
         return {"value_encoding": "base64", "value": base64.b64encode(value).decode()}
     return value
-
-
-def as_json(item: DataEntry, known: Delivery = NOT_DELIVERED) -> dict[str, Any]:
-    """Fields of an item, for a program. Timestamp and position are strings: they are too large for JSON's numbers.
-
-    `known` is what is known of its deliveries.
-    """
-    value = decoded(item.value, item.value_class)
-    fields: dict[str, Any] = {
-        "priority": priority_of(item.key),
-        "position": str(position_of(item.key)),
-        "timestamp": str(item.timestamp),
-        "time": to_text(item.timestamp),
-    }
-    if item.expires:
-        fields["expires"] = to_text(item.expires << TIMESTAMP_SHIFT)
-    if known.deliveries:
-        fields["deliveries"] = known.deliveries
-    if known.due:
-        fields["due"] = to_text(known.due << TIMESTAMP_SHIFT)
-    if isinstance(value, bytes):
-        return fields | {"value_encoding": "base64", "value": base64.b64encode(value).decode()}
-    return fields | {"value": value}
-
-
-def oldest_seconds(figures: QueueFigures) -> float | None:
-    """The age of the oldest item; None without one."""
-    if not figures.oldest:
-        return None
-    return max(0, SYSTEM.wall_ms() - (figures.oldest >> TIMESTAMP_SHIFT)) / 1000
 
 
 def oldest_text(figures: QueueFigures) -> str:

@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Iterator
 from email.utils import formatdate
 from ipaddress import ip_address
+from typing import NamedTuple
 
 import uvicorn
 from starlette.applications import Starlette
@@ -16,11 +17,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from kvwal.cluster.token import TokenSource
 from kvwal.errors import StartFailed
 from kvwal.node.config import Address
-from kvwal.ports.boundary import logged, start_task
+from kvwal.ports.boundary import call_later, logged, start_task
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.tasks import Workers
 
@@ -94,14 +96,70 @@ def _dated(application: ASGIApp) -> ASGIApp:
     return dated
 
 
+class Guards(NamedTuple):
+    """Limits that slow or many clients meet: connections at a time, and the seconds in which the header of a request must come.
+
+    A connection more gets the answer 503 to its request. One whose header does not come is closed.
+    """
+
+    connections: int
+    header_seconds: float
+
+
+class _Protocol(H11Protocol):
+    """A connection that is closed when the header of a request does not come in time, be it the first one or a later one.
+
+    uvicorn itself closes a connection that says nothing after an answer.
+    """
+
+    header_seconds = 0.0
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._time_header()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._time_header()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._stop_timer()
+
+    def _time_header(self) -> None:
+        if not self._waits_for_header():
+            self._stop_timer()
+        elif self._timer is None:
+            self._timer = call_later(self.loop, self.header_seconds, self._close_if_silent, _not_closed)
+
+    def _waits_for_header(self) -> bool:
+        cycle = getattr(self, "cycle", None)
+        return cycle is None or bool(cycle.response_complete)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _close_if_silent(self) -> None:
+        if self._waits_for_header() and not self.transport.is_closing():
+            self.transport.close()
+
+
+_not_closed = logged("a connection without a request could not be closed")
+
+
 class _Server(uvicorn.Server):
     """A uvicorn server without signal handlers and ticks: the node has its own handlers, and an idle node does nothing."""
 
-    def __init__(self, application: ASGIApp, grace: int | None) -> None:
+    def __init__(self, application: ASGIApp, grace: int | None, guards: Guards | None) -> None:
+        protocol = None if guards is None else type("_Guarded", (_Protocol,), {"header_seconds": guards.header_seconds})
         # uvicorn's date is that of its last tick.
         config = uvicorn.Config(
             _dated(application), log_config=None, access_log=False, lifespan="off", date_header=False,
-            server_header=False, timeout_graceful_shutdown=grace,
+            server_header=False, timeout_graceful_shutdown=grace, http=protocol or "auto",
+            limit_concurrency=None if guards is None else guards.connections,
         )  # fmt: skip
         super().__init__(config)
         self._closing = asyncio.Event()
@@ -123,8 +181,10 @@ class _Server(uvicorn.Server):
 class HttpServer:
     """The HTTP server, on the running loop until `close`. `StartFailed` if it cannot listen at the address."""
 
-    def __init__(self, application: Starlette, address: Address, grace: int | None = None) -> None:
-        """`grace`: seconds that pending requests have when it closes; None: as long as they take."""
+    def __init__(
+        self, application: Starlette, address: Address, grace: int | None = None, guards: Guards | None = None
+    ) -> None:
+        """`grace`: seconds that pending requests have when it closes; None: as long as they take. `guards` limit the clients."""
         try:
             self._socket = socket.create_server(address)
         except OSError as error:
@@ -132,7 +192,7 @@ class HttpServer:
                 f"--http {address}: cannot listen there ({error.strerror}).",
                 hint="Stop the process that listens there, or choose another address; then start the node again.",
             ) from error
-        self._server = _Server(application, grace)
+        self._server = _Server(application, grace, guards)
         self._task = start_task(self._server.serve([self._socket]), logged("the HTTP server of this node has stopped"))
 
     async def close(self) -> None:

@@ -17,7 +17,8 @@ from kvwal.errors import ConfigError
 
 _PACKAGES = (
     "kvwal", "kvwal_archive", "msgspec", "pyarrow", "numpy", "google_crc32c", "sortedcontainers", "typing_extensions", "xxhash",
-    "lz4", "zstandard", "fsspec", "s3fs", "aiobotocore", "botocore", "aiohttp", "tenacity", "structlog",
+    "lz4", "zstandard", "fsspec", "s3fs", "aiobotocore", "botocore", "aiohttp", "tenacity", "structlog", "duckdb", "pytz",
+    "hazelcast",
 )  # fmt: skip
 """Packages that a child may import, by their import names."""
 

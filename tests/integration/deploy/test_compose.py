@@ -188,6 +188,9 @@ def test_an_application_that_is_submitted_is_recorded_into_the_nodes(stack: Stac
     assert counts == ["FAILED,1", f"SUCCEEDED,{int(jobs) - 1}"]
     places = query(stack, "SELECT DISTINCT place FROM spark_reads_writes WHERE way = 'write'")
     assert "s3a://spark-warehouse/flights/planes_by_maker" in places
+    until(recorder, lambda: "kvwal_follower_kept_logs_total 1.0" in python(stack, ASK, "http://recorder:8702/metrics"))
+    ran = stack.execute("recorder", "kvwal", "content", "list", "kvwal://node-1:5701", "event-logs", "--json", *KVWAL)
+    assert json.loads(ran.stdout)["attributes"]["codec"] == "zstd"
     assert "kvwal_follower_applications 1.0" in python(stack, ASK, "http://recorder:8702/metrics")
     assert stack.stop("recorder") == 0
     assert [stack.stop(name) for name in (*WORKERS, "spark-master")] == [ENDED_BY_SIGTERM] * 3
@@ -213,6 +216,22 @@ def targets(stack: Stack) -> set[str]:
     """The hosts that Prometheus asks for figures."""
     found = asked(stack, "http://prometheus:9090/api/v1/targets")["data"]["activeTargets"]
     return {target["labels"]["node"] for target in found}
+
+
+@pytest.mark.long
+def test_the_console_shows_the_cluster_to_those_with_its_token(stack: Stack) -> None:
+    processes = {name: stack.services[name].process for name in NODES}
+    stack.start(*(name for name, process in processes.items() if process is None or process.poll() is not None))
+    stack.start("console")
+    script = (
+        "import sys, urllib.request; "
+        "request = urllib.request.Request(sys.argv[1], headers={'Authorization': 'Bearer ' + sys.argv[2]}); "
+        "print(urllib.request.urlopen(request).read().decode())"
+    )
+    url = "http://console:8700/api/kvwal/v1/businesses"
+    assert "businesses" in json.loads(python(stack, script, url, compose.filled()["KVWAL_CONSOLE_TOKEN"]))
+    assert "401" in stack.execute("node-1", PYTHON, "-c", script, url, "wrong").stderr
+    assert stack.stop("console") == 0
 
 
 @pytest.mark.long

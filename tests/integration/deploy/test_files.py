@@ -70,7 +70,7 @@ def test_every_variable_has_a_default_or_stands_in_the_example() -> None:
 
 
 def test_no_secret_has_a_default() -> None:
-    secrets = {"KVWAL_S3_KEY", "KVWAL_S3_SECRET", "GRAFANA_PASSWORD"}
+    secrets = {"KVWAL_S3_KEY", "KVWAL_S3_SECRET", "GRAFANA_PASSWORD", "KVWAL_CONSOLE_TOKEN"}
     assert {one["name"] for one in compose.VARIABLE.finditer(compose.FILE.read_text()) if one["how"] == "?"} == secrets
     for name in secrets:
         with pytest.raises(KeyError, match=name):
@@ -124,7 +124,7 @@ def test_every_service_is_limited_restarted_and_reaped(stack: dict[str, Any]) ->
 
 def test_what_is_ours_runs_as_nobody_on_files_it_cannot_change(stack: dict[str, Any]) -> None:
     ours = [service for service in services(stack).values() if "build" in service]
-    assert len(ours) == 8
+    assert len(ours) == 9
     for service in ours:
         assert service["read_only"] is True
         assert service["cap_drop"] == ["ALL"]
@@ -161,7 +161,7 @@ def test_a_node_that_is_held_is_unhealthy_as_soon_as_its_check_has_failed(stack:
         for name, one in services(stack).items()
         if one.get("command", [""])[0] == "kvwal-hold"
     }
-    assert set(checks) == {"node-1", "node-2", "node-3", "recorder"}
+    assert set(checks) == {"node-1", "node-2", "node-3", "recorder", "console"}
     assert not [name for name, check in checks.items() if "start_period" in check]
 
 

@@ -31,11 +31,13 @@ EVERYTHING = {
     "networkPolicy": {
         "clients": [{"podSelector": {"matchLabels": {"role": "driver"}}}],
         "monitoring": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
+        "console": [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}],
     },
     "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
     "token": {"existingSecret": "kvwal-token"},
     "tls": {"existingSecret": "kvwal-tls"},
-    "recorder": {"eventLogs": ["s3://bucket/spark-events", "s3://bucket/other"], "replicas": 2},
+    "console": {"existingSecret": "console-token"},
+    "recorder": {"eventLogs": ["s3://bucket/spark-events", "s3://bucket/other"], "replicas": 2, "keepLogs": True},
     "podAnnotations": {"note": "one"},
     "nodeSelector": {"disk": "nvme"},
     "tolerations": [{"key": "dedicated", "operator": "Exists"}],
@@ -77,7 +79,7 @@ def container(resources: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", ["1.27.0", "1.37.0"])
 @pytest.mark.parametrize(
-    ("values", "count"), [(NEEDED, 7), (EVERYTHING, 11), (RECORDED, 7), ({**NEEDED, "recorder": None}, 7)],
+    ("values", "count"), [(NEEDED, 7), (EVERYTHING, 14), (RECORDED, 7), ({**NEEDED, "recorder": None, "console": None}, 7)],
     ids=["needed", "everything", "a recorder and no policies", "the values of an older chart"],
 )  # fmt: skip
 def test_every_resource_is_what_kubernetes_takes(values: dict[str, Any], count: int, version: str) -> None:
@@ -218,9 +220,12 @@ def test_a_recorder_is_told_the_nodes_and_the_event_logs_and_no_service_of_the_n
     (members,) = (word for word in container(resources)["command"] if word.startswith("--members="))
     assert (program, command, location) == ("kvwal", "record", f"kvwal://{members.removeprefix('--members=')}")
     assert logs == EVERYTHING["recorder"]["eventLogs"]  # type: ignore[index]
-    options = dict(word.removeprefix("--").split("=", 1) for word in found["command"][6:])
+    assert found["command"][5:7] == ["--follow", "--keep-logs"]
+    options = dict(word.removeprefix("--").split("=", 1) for word in found["command"][7:])
     assert options == {"namespace": "spark", "cluster": "kvwal", "http": "$(POD_IP):8702"}
     assert found["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "http"}
+    (temporary,) = (one["emptyDir"] for one in recorder["template"]["spec"]["volumes"] if one["name"] == "tmp")
+    assert temporary == {"sizeLimit": "2Gi"}
     environment = {one["name"]: one.get("value") for one in found["env"]}
     mounts = {one["name"]: one["mountPath"] for one in found["volumeMounts"]}
     assert environment["KVWAL_TOKEN_FILE"] == f"{mounts['token']}/token"
@@ -229,3 +234,25 @@ def test_a_recorder_is_told_the_nodes_and_the_event_logs_and_no_service_of_the_n
     of_nodes = [one["spec"]["selector"] for name, one in resources.items() if name.startswith("Service/")]
     assert of_nodes
     assert not any(selector.items() <= labels for selector in of_nodes)
+
+
+def test_a_console_needs_a_token_and_is_reached_by_what_is_named_alone() -> None:
+    resources = rendered(EVERYTHING)
+    console = resources["Deployment/demo-kvwal-console"]["spec"]
+    (found,) = console["template"]["spec"]["containers"]
+    (members,) = (word for word in container(resources)["command"] if word.startswith("--members="))
+    assert found["command"][:3] == ["kvwal", "console", f"kvwal://{members.removeprefix('--members=')}"]
+    options = dict(word.removeprefix("--").split("=", 1) for word in found["command"][3:])
+    mounts = {one["name"]: one["mountPath"] for one in found["volumeMounts"]}
+    assert options["token-file"] == f"{mounts['console']}/token"
+    assert "--allow-writes" not in found["command"]
+    (only,) = resources["NetworkPolicy/demo-kvwal-console"]["spec"]["ingress"]
+    assert only["from"] == EVERYTHING["networkPolicy"]["console"]  # type: ignore[index]
+    labels = console["template"]["metadata"]["labels"].items()
+    finders = [
+        name
+        for name, one in resources.items()
+        if name.startswith("Service/") and one["spec"]["selector"].items() <= labels
+    ]
+    assert finders == ["Service/demo-kvwal-console"]
+    assert not [name for name in rendered(NEEDED) if "console" in name]

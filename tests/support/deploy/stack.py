@@ -94,11 +94,18 @@ class Stack:
     """The services that can run here, in a box with a network of its own."""
 
     def __init__(self, layer: Path, folder: Path, variables: Mapping[str, str]) -> None:
-        found = compose.load(variables)["services"]
+        loaded = compose.load(variables)
+        found = loaded["services"]
         self.left_out = [name for name, one in found.items() if "build" not in one and program(one["image"]) is None]
         self.services = {
             name: Service.of_file(name, one, folder) for name, one in found.items() if name not in self.left_out
         }
+        for name, secret in loaded.get("secrets", {}).items():
+            (folder / name).write_text(variables[secret["environment"]])
+            for service in (self.services[one] for one, how in found.items() if name in how.get("secrets", [])):
+                service.way = service.way._replace(
+                    mounts=[*service.way.mounts, Mounted(str(folder / name), f"/run/secrets/{name}", True)]
+                )
         self._after = {name: list(one.get("depends_on", {})) for name, one in found.items()}
         self._running: list[subprocess.Popen[bytes]] = []
         self.box = Box(layer, hosts=addresses(list(found)))

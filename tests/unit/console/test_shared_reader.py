@@ -11,13 +11,15 @@ from typing import Any, cast
 
 import pytest
 
-from kvwal.console.shared_reader import ARCHIVED_FRESH_SECONDS, FRESH_SECONDS, SharedReader, View
+import kvwal
+from kvwal.console.shared_reader import ARCHIVED_FRESH_SECONDS, FRESH_SECONDS, UNCHANGED_SECONDS, SharedReader, View
 from kvwal.errors import ArchiveError, ConfigError
 from kvwal.location.archived import ArchiveReader
 from kvwal.location.readers import LocationReader
 from kvwal.ports.tasks import ThreadWorkers
+from kvwal.store.sync import ReadOnlyStore
 from kvwal_archive.objects import open_objects
-from tests.support.disk.faults import FakeClock
+from tests.support.disk.faults import FakeClock, make_options
 
 
 class Location:
@@ -76,6 +78,39 @@ def test_what_one_request_made_serves_the_others_for_a_second(setting: Setting) 
     setting.clock.seconds += FRESH_SECONDS + 0.1
     assert [setting.made(), setting.made()] == [2, 2]
     assert setting.location.opened == 1
+
+
+def test_a_folder_is_read_again_when_a_file_of_it_was_changed(tmp_path: Path) -> None:
+    """Also right after a write, when the next one may leave the same time at a file."""
+    counted = []
+
+    def number(reader: LocationReader) -> int:
+        counted.append(len(list(reader.read_business("jobs").entries())))
+        return counted[-1]
+
+    clock = FakeClock()
+    with kvwal.open(tmp_path, archive=None) as store:
+        store.map("jobs")["a"] = 1
+        reads = SharedReader(lambda: ReadOnlyStore(make_options(tmp_path)), ThreadWorkers("test", 2), clock)
+
+        def count(after: float, written_ms_ago: int) -> int:
+            clock.seconds += after
+            newest = max(path.stat().st_mtime_ns for path in tmp_path.rglob("*.wal"))
+            clock.ms = newest // 1_000_000 + written_ms_ago
+            with reads.view() as view:
+                return view.made(number)
+
+        assert count(0.0, 5_000) == 1
+        assert count(FRESH_SECONDS + 0.1, 5_000) == 1  # its files are known from here on
+        assert [count(FRESH_SECONDS + 0.1, 5_000) for _ in range(3)] == [1, 1, 1]
+        assert len(counted) == 2
+        store.map("jobs")["b"] = 2
+        assert count(FRESH_SECONDS + 0.1, 5) == 2
+        assert count(FRESH_SECONDS + 0.1, 5) == 2
+        assert len(counted) == 4
+        assert count(UNCHANGED_SECONDS, 90_000) == 2
+        assert len(counted) == 5
+    reads.close()
 
 
 def test_an_archive_is_read_again_after_a_longer_time(tmp_path: Path) -> None:

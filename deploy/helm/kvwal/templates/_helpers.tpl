@@ -63,6 +63,16 @@ app.kubernetes.io/name: kvwal-recorder
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{/* The console: a name of its own, so that no service of the nodes finds it. */}}
+{{- define "kvwal.console" -}}
+{{ include "kvwal.name" . }}-console
+{{- end }}
+
+{{- define "kvwal.consoleSelector" -}}
+app.kubernetes.io/name: kvwal-console
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
 {{/* How the object storage is reached. */}}
 {{- define "kvwal.storageEnvironment" -}}
 - name: AWS_DEFAULT_REGION

@@ -1,0 +1,178 @@
+"""The location as a whole (its businesses, figures and health), and the keys of its maps, now or at a time."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, cast
+
+from starlette.responses import Response
+
+from kvwal.codecs import registry
+from kvwal.console.bodies import Refused
+from kvwal.console.ownapi import shapes
+from kvwal.console.ownapi.operations import Asked
+from kvwal.console.parts import Console
+from kvwal.console.shared_reader import View
+from kvwal.entry import DataEntry
+from kvwal.errors import CodecError
+from kvwal.location.entry_text import as_json
+from kvwal.location.moments import MomentReader
+from kvwal.location.readers import LocationReader
+from kvwal.scrub.diagnose import NOTE, OK, PROBLEM, Finding
+from kvwal.sql.text import encode_json
+from kvwal.store.reading.business_reader import BusinessReader
+from kvwal.structures.map.state import after_prefix
+from kvwal.structures.map.view import KeyBounds
+
+Identity = tuple[str, bytes]
+_LEVELS = (PROBLEM, NOTE, OK)
+
+
+def json_answer(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """An answer of JSON. Infinity is its name."""
+    return Response(encode_json(content), status, headers, "application/json")
+
+
+def reader_at(view: View, at: int | None) -> LocationReader:
+    """The location now, or as it was at a timestamp."""
+    return view.reader if at is None else MomentReader(view.reader, at, lambda business: None)
+
+
+def entry_json(entry: DataEntry) -> shapes.Entry:
+    """An entry as an answer has it."""
+    fields = as_json(entry)
+    if not entry.timestamp:  # the memory of a cluster does not know it
+        del fields["timestamp"], fields["time"]
+    return cast("shapes.Entry", fields)
+
+
+def etag(timestamp: int) -> str:
+    """The tag of an entry: what `If-Match` takes."""
+    return f'"{timestamp}"'
+
+
+def identity_of(key: Any) -> Identity:
+    """Class and bytes of a key. Raises `Refused` for one that cannot be a key."""
+    try:
+        data, key_class = registry.encode_key(key)
+    except CodecError as error:
+        raise Refused(400, f"{error.what} {error.hint}".strip()) from error
+    return key_class, data
+
+
+def read_page(
+    business: BusinessReader, bounds: KeyBounds, after: Identity | None, limit: int
+) -> tuple[list[DataEntry], Identity | None]:
+    """Entries of one page, and the identity after which the next one begins; None if there is none."""
+    found = list(islice(_following(business, bounds, after, limit + 1), limit + 1))
+    last = found[limit - 1] if len(found) > limit else None
+    return found[:limit], None if last is None else (last.key_class, last.key)
+
+
+def _following(business: BusinessReader, bounds: KeyBounds, after: Identity | None, limit: int) -> Iterator[DataEntry]:
+    if after is None:
+        yield from business.entries() if bounds.key_class is None else business.within(bounds, limit=limit)
+        return
+    key_class, key = after
+    yield from business.within(KeyBounds(key_class, key + b"\0", bounds.stop), limit=limit)
+    if bounds.key_class is None:
+        yield from (entry for entry in business.entries() if entry.key_class > key_class)
+
+
+def prefix_bounds(prefix: str | None) -> KeyBounds:
+    """The keys of all classes, or the text keys that begin with a prefix."""
+    if not prefix:
+        return KeyBounds()
+    begins = prefix.encode()
+    return KeyBounds("str", begins, after_prefix(begins))
+
+
+def cursor_text(identity: Identity | None) -> str | None:
+    """The cursor of a page: the class and the bytes of the last key before it."""
+    if identity is None:
+        return None
+    return f"{identity[0]}:{base64.urlsafe_b64encode(identity[1]).decode().rstrip('=')}"
+
+
+def parse_cursor(text: str | None) -> Identity | None:
+    """The identity of a cursor. Raises `Refused`."""
+    if text is None:
+        return None
+    key_class, colon, data = text.rpartition(":")
+    try:
+        if not colon or not key_class:
+            raise ValueError("it has no class")
+        return key_class, base64.b64decode(data + "=" * (-len(data) % 4), b"-_", validate=True)
+    except (ValueError, binascii.Error):
+        raise Refused(400, f"{text[:80]!r} is no cursor: give the `next` of the page before.") from None
+
+
+async def businesses(console: Console, asked: Asked) -> Response:
+    """The businesses of the location."""
+
+    def read(view: View) -> list[shapes.Business]:
+        return [shapes.Business(name=name, bytes=size) for name, size in view.reader.sizes().items()]
+
+    return json_answer(shapes.Businesses(businesses=await console.reads.ask(read)))
+
+
+async def health(console: Console, asked: Asked) -> Response:
+    """What `kvwal doctor` says of the location."""
+    findings = await console.workers.run(console.examine)
+    told = [shapes.Finding(level=each.level, about=each.about, text=each.text, todo=each.todo) for each in findings]
+    return json_answer(shapes.Health(location=console.location, status=worst(findings), findings=told))
+
+
+def worst(findings: list[Finding]) -> str:
+    """The worst level of some findings."""
+    levels = {finding.level for finding in findings}
+    return next((level for level in _LEVELS if level in levels), OK)
+
+
+async def stats(console: Console, asked: Asked) -> Response:
+    """What `kvwal stats` says of the location."""
+    return json_answer(await console.reads.ask(lambda view: view.reader.stats()))
+
+
+async def keys(console: Console, asked: Asked) -> Response:
+    """A page of the keys of a map."""
+    business, limit, at = asked.part("business"), asked.count("limit"), asked.moment("at")
+    bounds, after = prefix_bounds(asked.text("prefix")), parse_cursor(asked.text("cursor"))
+
+    def read(view: View) -> shapes.Page:
+        found, last = read_page(reader_at(view, at).read_business(business), bounds, after, limit)
+        return shapes.Page(entries=[entry_json(entry) for entry in found], next=cursor_text(last))
+
+    return json_answer(await console.reads.ask(read))
+
+
+async def key(console: Console, asked: Asked) -> Response:
+    """One key."""
+    business, at, identity = asked.part("business"), asked.moment("at"), identity_of(asked.key())
+
+    def read(view: View) -> DataEntry | None:
+        return reader_at(view, at).read_business(business, logged=True).find(*identity)
+
+    entry = await console.reads.ask(read)
+    if entry is None:
+        raise Refused(404, f"{business} has no such key{'' if at is None else ' at that time'}.")
+    tag = etag(entry.timestamp)
+    if asked.header("if-none-match") == tag:
+        return Response(status_code=304, headers={"ETag": tag})
+    return json_answer(entry_json(entry), headers={"ETag": tag})
+
+
+async def history(console: Console, asked: Asked) -> Response:
+    """The changes of one key."""
+    business, limit, identity = asked.part("business"), asked.count("limit"), identity_of(asked.key())
+
+    def read(view: View) -> list[DataEntry]:
+        return view.reader.read_business(business).history(*identity)
+
+    found = await console.reads.ask(read)
+    if not found:
+        raise Refused(404, f"{business} never had such a key.")
+    return json_answer(shapes.History(entries=[entry_json(entry) for entry in found[:limit]]))
