@@ -77,17 +77,23 @@ def choose(
     old = [file for file in sizes if now_ms - since[file] >= keep.ms]
     kept = {file: since[file] for file in sizes if now_ms - since[file] < keep.ms}
     for_room: list[str] = []
+    elsewhere: Collection[str] | None = None
     for home in sorted({homes[file] for file in kept}):
         if (short := _shortage(disk, home, keep.percent)) > 0:
-            elsewhere = archived()
+            elsewhere = archived() if elsewhere is None else elsewhere
             here = [file for file in kept if homes[file] == home]
-            for file in sorted(here, key=lambda file: (file not in elsewhere, kept[file], file)):
+            for file in _in_turn(here, kept, elsewhere):
                 if short <= 0:
                     break
                 del kept[file]
                 for_room.append(file)
                 short -= sizes[file]
     return Unnamed(old, for_room, kept)
+
+
+def _in_turn(files: list[str], kept: dict[str, int], elsewhere: Collection[str]) -> list[str]:
+    """The files in the order in which they go for lack of room."""
+    return sorted(files, key=lambda file: (file not in elsewhere, kept[file], file))
 
 
 def lacks_room(disk: Disk, folder: Path, percent: int) -> bool:

@@ -119,7 +119,7 @@ def test_a_run_that_goes_on_while_a_prune_stands_still_is_not_deleted(tmp_path: 
 
 
 class CutAfter:
-    """A map whose user is killed after so many transactions."""
+    """A map that raises in place of a transaction, as if its process were killed: `left` transactions go through before."""
 
     def __init__(self, events: Any, transactions: int) -> None:
         self._events, self._left = events, transactions

@@ -46,7 +46,7 @@ class Killed(BaseException):
 
 
 class KilledAfter(LocalObjects):
-    """A store in which the process is killed after so many changes."""
+    """Objects that raise in place of a change, as if the process were killed: `left` changes go through before."""
 
     def __init__(self, folder: Path, changes: int) -> None:
         super().__init__(str(folder))
