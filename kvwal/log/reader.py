@@ -47,7 +47,9 @@ _OF_ENTRIES = (BlockKind.ENTRIES, BlockKind.OVERFLOW)
 READ_BYTES = 8 << 20
 """About how many bytes of a file that is streamed are in memory at a time."""
 _PART_BYTES = 1 << 20
-"""Bytes of a file that a `Window` reads at a time, unless a block is larger."""
+"""Bytes of a file that a `Window` reads at a time where it goes on, unless a block is larger."""
+_FIRST_BYTES = 256 << 10
+"""Bytes that it reads first at another place: a search looks at one block there, and goes elsewhere."""
 _HEADER_BYTES = 64 << 10
 
 Progress = Callable[[int, int, str], None]
@@ -79,7 +81,8 @@ class Window:
     def __init__(self, read: Callable[[int, int], bytes]) -> None:
         """`read(offset, size)` gives `size` bytes of the file from `offset`, or fewer if the file ends there."""
         self._read = read
-        self.piece, self._start = read(0, _PART_BYTES), 0
+        self._size = min(_FIRST_BYTES, _PART_BYTES)
+        self.piece, self._start = read(0, self._size), 0
         self.reads = 1
 
     def forget(self) -> None:
@@ -97,7 +100,7 @@ class Window:
         """The first valid block at or after `offset` that ends before `limit`, None if there is none."""
         size = 0
         while offset + size < limit:
-            size = min(max(2 * size, _PART_BYTES), limit - offset)
+            size = min(max(2 * size, min(_FIRST_BYTES, _PART_BYTES)), limit - offset)
             block = next(find_blocks(self._bytes(offset, size), 0, salt, base=offset), None)
             if block is not None:
                 return block
@@ -106,7 +109,9 @@ class Window:
     def _bytes(self, offset: int, size: int) -> bytes:
         begin = offset - self._start
         if begin < 0 or begin + size > len(self.piece):
-            self.piece, self._start = self._read(offset, max(size, _PART_BYTES)), offset
+            goes_on = 0 < begin <= len(self.piece)
+            self._size = min(2 * self._size if goes_on else _FIRST_BYTES, _PART_BYTES)
+            self.piece, self._start = self._read(offset, max(size, self._size)), offset
             self.reads += 1
             begin = 0
         return self.piece[begin : begin + size]
@@ -278,8 +283,8 @@ class SegmentReader:
         self.count = self.seal.entries
         return True
 
-    def ending(self, buffer: Buffer, *, last: bool) -> SegmentEnd:
-        """The state of the file after its last valid block, which was passed. `buffer` are the bytes of the file.
+    def ending(self, buffer: Buffer, *, last: bool, base: int = 0) -> SegmentEnd:
+        """The state of the file after its last valid block, which was passed. `buffer` are its bytes from the offset `base` on.
 
         Damaged: a later block verifies and says that everything before it was durable; or the file is not sealed, and is not the
         `last` segment of its log. Open: the end mark is there, and no later block verifies. Torn: anything else.
@@ -288,17 +293,18 @@ class SegmentReader:
             return SegmentEnd.SEALED
         if not last:
             return SegmentEnd.DAMAGED
-        durable = [block.flags & DURABLE for block in find_blocks(buffer, self.end, self.header.salt)]
+        at = self.end - base
+        durable = [block.flags & DURABLE for block in find_blocks(buffer, at, self.header.salt, base=base)]
         if any(durable):
             return SegmentEnd.DAMAGED
-        if durable or any(buffer[self.end : self.end + HEAD_BYTES]):
-            self.torn = len(bytes(buffer[self.end :]).rstrip(b"\x00"))
+        if durable or any(buffer[at : at + HEAD_BYTES]):
+            self.torn = len(bytes(buffer[at:]).rstrip(b"\x00"))
             return SegmentEnd.TORN
         return SegmentEnd.OPEN
 
-    def check_ending(self, buffer: Buffer, *, last: bool) -> SegmentEnd:
+    def check_ending(self, buffer: Buffer, *, last: bool, base: int = 0) -> SegmentEnd:
         """As `ending`. Raises `CorruptLog` for a damaged file."""
-        ending = self.ending(buffer, last=last)
+        ending = self.ending(buffer, last=last, base=base)
         if ending is SegmentEnd.DAMAGED:
             raise self.damage()
         return ending

@@ -25,6 +25,7 @@ from kvwal.history.reads.timeline import Timeline
 from kvwal.key_class import CONTENT, OWN_MAP, is_of_map, kind_of, structure_of
 from kvwal.log.files.retired import retired_places
 from kvwal.log.submission import Submission
+from kvwal.log.unlocked.endings import Endings
 from kvwal.sql.source import FileSource
 from kvwal.store.absent import no_such_log
 from kvwal.store.contents.sources import StoredSource, source_of_logs
@@ -61,14 +62,16 @@ T = TypeVar("T")
 class ReadOnlyBusiness(BusinessReader):
     """A business as its files are: its memory shows the moment at which it was first used."""
 
-    def __init__(self, name: str, options: Options) -> None:
-        """Raises `ConfigError`, which lists the known names, if there is no such business."""
+    def __init__(self, name: str, options: Options, endings: Endings) -> None:
+        """`endings` are those of the store. Raises `ConfigError`, which lists the known names, if there is no such business."""
         self.name = name
         self.value_bytes = self.transaction_bytes = TRANSACTION_BYTES
         self.inline_bytes = sys.maxsize
         self._options = options
+        self._endings = endings
         self._values = StoredValues(name, lambda: self.content_source)
         self.codecs: Codecs = StoredCodecs(registry, self._values)
+        self._events = LogEvents(options.disk, options.root, self._find, endings)
         self.state = LazyMemory(self._load)
         """The memory, loaded from the files at its first use. `find`, `history`, `as_of` and `feed` do not use it."""
         self._find()
@@ -109,7 +112,7 @@ class ReadOnlyBusiness(BusinessReader):
 
     def events(self) -> LogEvents:
         """See `structures.business.LocalBusiness.events`."""
-        return LogEvents(self._options.disk, self._options.root, self._find)
+        return self._events
 
     def elapsed(self) -> float:
         """See `structures.business.LocalBusiness.elapsed`."""
@@ -124,7 +127,7 @@ class ReadOnlyBusiness(BusinessReader):
     def find(self, key_class: str, key: bytes) -> DataEntry | None:
         """See `BusinessReader.find`. No other entry is loaded."""
         disk, root = self._options.disk, self._options.root
-        entry = self._read(lambda places: latest_of(disk, root, places, (key_class, key), self.now_ms()))
+        entry = self._read(lambda places: latest_of(disk, root, places, (key_class, key), self.now_ms(), self._endings))
         return None if entry is None else self._values.public(entry)
 
     def entries(self, prefix: str | None = None) -> Iterator[DataEntry]:
@@ -195,7 +198,7 @@ class ReadOnlyBusiness(BusinessReader):
     def _queue_entries(self, places: Sequence[Place], structure: str | None = None) -> Iterator[Entry]:
         options = self._options
         shows = is_of_any_queue if structure is None else of_structure(structure)
-        return latest_entries(options.disk, options.root, places, *range_of_queue(structure), shows)
+        return latest_entries(options.disk, options.root, places, *range_of_queue(structure), shows, self._endings)
 
     def between(self, low: Identity, high: Identity, shows: Callable[[str], bool] = is_of_map) -> Iterator[DataEntry]:
         """The latest entries with identities from `low` to before `high`, sorted. Of a snapshot only that range is read.
@@ -210,11 +213,12 @@ class ReadOnlyBusiness(BusinessReader):
     def _between(self, low: Identity, high: Identity, shows: Callable[[str], bool]) -> Iterator[Entry]:
         options = self._options
         disk, root, now_ms = options.disk, options.root, self.now_ms()
-        if len(places := self._find()) == 1:
-            entries = live_entries(disk, root, places, low, high, now_ms, shows)
-        else:
-            found = self._read(lambda places: list(live_entries(disk, root, places, low, high, now_ms, shows)))
-            entries = iter(found)
+
+        def read(places: Sequence[Place]) -> Iterator[Entry]:
+            return live_entries(disk, root, places, low, high, now_ms, shows, self._endings)
+
+        places = self._find()
+        entries = read(places) if len(places) == 1 else iter(self._read(lambda places: list(read(places))))
         with options.reaching():
             yield from entries
 

@@ -14,6 +14,7 @@ from kvwal.config import Flush, Settings
 from kvwal.errors import ConfigError, StoreClosed
 from kvwal.history.restore.backup import backup
 from kvwal.log.reader import Progress
+from kvwal.log.unlocked.endings import Endings
 from kvwal.log.waiter import program_ends
 from kvwal.ports.boundary import OnError
 from kvwal.ports.locks import interpreter_ends
@@ -259,6 +260,10 @@ def _closed() -> StoreClosed:
 class ReadOnlyStore(Store):
     """A store that only reads the files under its root. Each `map` shows the files at the moment of its first read."""
 
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self._endings = Endings(options.clock)
+
     def __repr__(self) -> str:
         return f"<Store {str(self.root)!r}, read only>"
 
@@ -278,7 +283,7 @@ class ReadOnlyStore(Store):
 
         `logged` changes nothing: files hold all of an entry. It is there for `kvwal.location.readers.LocationReader`.
         """
-        return ReadOnlyBusiness(name, self._options)
+        return ReadOnlyBusiness(name, self._options, self._endings)
 
     def businesses(self) -> list[str]:
         """See `Store.businesses`."""
@@ -287,6 +292,11 @@ class ReadOnlyStore(Store):
     def sizes(self) -> dict[str, int | None]:
         """The bytes of the files of each business, over the nodes that are read; None if this user may not read its folder."""
         return sizes_of_files(self._options)
+
+    @property
+    def options(self) -> Options:
+        """What it was opened with: where its logs and its archive are."""
+        return self._options
 
     def file_states(self) -> FileStates:
         """The states of the files that are read: equal if nothing was written between."""

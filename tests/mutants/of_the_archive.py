@@ -147,9 +147,19 @@ MUTANTS = [
         f"{STORE}::test_an_older_copy_of_a_log_does_not_write_over_what_came_later",
     ),
     Mutant(
-        "a reader passes over a missing segment", 4, "kvwal/history/reads/tail_reader.py",
-        "        if wrong is not None:\n", "        if wrong == \"\":\n",
+        "a reader passes over a missing segment", 4, "kvwal/log/unlocked/segments.py",
+        "                if wrong is not None:\n", "                if wrong == \"\":\n",
         "tests/unit/log/test_read_damaged.py",
+    ),
+    Mutant(
+        "a group that is written while a reader searches the end of the log is damage", 4, "kvwal/log/unlocked/segments.py",
+        "base=reader.end) is None:\n", "base=reader.end) is None or rest:\n",
+        "tests/unit/history/test_live_segment.py",
+    ),
+    Mutant(
+        "a reader that stays open searches the end of a log once and never again", 4, "kvwal/log/unlocked/endings.py",
+        "known.at <= ENDING_SECONDS", "known.at >= 0",
+        "tests/unit/history/test_live_segment.py",
     ),
     Mutant(
         "a delete goes before the archive of another node has passed it", 6, "archive/kvwal_archive/maintenance/tombstones.py",

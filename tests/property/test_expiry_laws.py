@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from kvwal import aio
 from kvwal.codecs import registry
 from kvwal.history.reads.entry_rows import entries_of
-from kvwal.store.read_only import ReadOnlyBusiness
+from kvwal.store.sync import ReadOnlyStore
 from kvwal.structures.map.map import Map
 from kvwal.structures.map.state import to_state
 from kvwal_archive.layout import Place
@@ -121,7 +121,7 @@ class Nodes:
     async def check(self) -> None:
         now = self.moments[-1]
         options = make_options(self.folder / "root", clock=self.clock, archive=self.folder / "archive")
-        merged = Map(ReadOnlyBusiness("b", options))
+        merged = Map(ReadOnlyStore(options).read_business("b"))
         assert dict(merged) == self.wanted(now)
         for node, store in self.stores.items():
             own = {key: value async for key, value in store.map("b").scan()}

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kvwal.entry import MOST_NAMES, Entry, encode_entries, make_decoder, make_entry
+from kvwal.entry import (
+    MOST_NAMES,
+    DataEntry,
+    Entry,
+    encode_entries,
+    entry_identity,
+    first_identity,
+    make_decoder,
+    make_entry,
+)
 
 
 def block(key_class: str, value_class: str = "own", expires: int = 0) -> list[Entry]:
@@ -45,3 +56,33 @@ def test_more_names_than_it_knows_are_decoded_all_the_same() -> None:
 def test_a_payload_of_another_shape_is_refused(payload: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         make_decoder(["str"])(payload)
+
+
+SIZES = st.sampled_from([0, 1, 31, 32, 255, 256, 65_535, 65_536])
+
+
+@given(SIZES, SIZES, st.sampled_from([1, 2, 15, 16, 70_000]), st.sampled_from([0, 1]))
+def test_the_first_identity_is_that_of_the_first_entry(key: int, key_class: int, count: int, expires: int) -> None:
+    first = make_entry(b"k" * key, "c" * key_class, b"v", "str", False, 1, expires)
+    payload = encode_entries([first, *block("str")] if count > 1 else [first])
+    head = {15: 15, 16: 16}.get(count)
+    if head is not None:
+        payload = encode_entries([first] * head)
+    elif count == 70_000:
+        payload = encode_entries([first, *block("str") * 23_333])
+    assert first_identity(payload) == entry_identity(first)
+
+
+@given(st.binary(max_size=40) | st.binary(max_size=40).map(lambda rest: b"\x91\x96\xc4" + rest))
+def test_bytes_that_do_not_begin_with_an_entry_have_no_first_identity(payload: bytes) -> None:
+    """What the whole decoder takes has the same first identity; of anything else no other error comes than its own."""
+    try:
+        entries = msgspec.msgpack.decode(payload, type=list[DataEntry])
+    except msgspec.DecodeError:
+        entries = []
+    try:
+        found = first_identity(payload)
+    except msgspec.DecodeError:
+        assert not entries
+    else:
+        assert not entries or found == (entries[0].key_class, entries[0].key)

@@ -18,6 +18,7 @@ from kvwal.entry import Entry, entry_identity, is_live
 from kvwal.history.reads.tail_reader import Identity, open_range
 from kvwal.key_class import is_of_map
 from kvwal.log.files.snapshot_reader import merge_sorted
+from kvwal.log.unlocked.endings import Endings
 from kvwal.ports.disk import Disk
 from kvwal.structures.destroyed import FoundMarks
 from kvwal_archive.layout import Place
@@ -34,26 +35,33 @@ def live_entries(
     high: Identity,
     now_ms: int,
     shows: Callable[[str], bool] = is_of_map,
+    endings: Endings | None = None,
 ) -> Iterator[Entry]:
     """The latest entries with identities from `low` to before `high` over these logs, sorted, without those that are absent.
 
-    `shows` says of a key class whether its entries are wanted.
+    `shows` says of a key class whether its entries are wanted. `endings` are those of a reader that stays open.
 
     The answer shows each log as it is when its first entry is asked for: the files of its snapshot are held open until the
     iterator ends, because a checkpoint may replace them meanwhile. Raises `CorruptLog`.
     """
-    for entry in latest_entries(disk, root, places, low, high, shows):
+    for entry in latest_entries(disk, root, places, low, high, shows, endings):
         if is_live(entry, now_ms):
             yield entry
 
 
 def latest_entries(
-    disk: Disk, root: Path, places: Iterable[Place], low: Identity, high: Identity, shows: Callable[[str], bool]
+    disk: Disk,
+    root: Path,
+    places: Iterable[Place],
+    low: Identity,
+    high: Identity,
+    shows: Callable[[str], bool],
+    endings: Endings | None = None,
 ) -> Iterator[Entry]:
     """As `live_entries`, with the deletes and the expired entries that the logs still have."""
     found = FoundMarks()
     ranked = sorted(places, key=lambda place: place.node)
-    logs = [_entries_of(disk, root, place, low, high, found) for place in ranked]
+    logs = [_entries_of(disk, root, place, low, high, found, endings) for place in ranked]
     for node, entry in _latest(logs):
         if shows(entry.key_class) and not found.marks.ended(node, entry.timestamp):
             yield entry
@@ -76,11 +84,11 @@ def _identity(logged: _Logged) -> Identity:
 
 
 def _entries_of(
-    disk: Disk, root: Path, place: Place, low: Identity, high: Identity, found: FoundMarks
+    disk: Disk, root: Path, place: Place, low: Identity, high: Identity, found: FoundMarks, endings: Endings | None
 ) -> Iterator[_Logged]:
     """The latest entries of a range in one log, sorted, deletes included."""
     with ExitStack() as opened:
-        snapshot, newer, marks = open_range(disk, root, place, low, high, common_part(low, high), opened)
+        snapshot, newer, marks = open_range(disk, root, place, low, high, common_part(low, high), opened, endings)
         found.add(place.node, marks)
         for entry in merge_sorted(iter(snapshot), iter(newer)):
             yield place.node, entry

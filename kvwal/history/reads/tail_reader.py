@@ -1,8 +1,8 @@
 """The tail reader: logs are read without their lock, also while another process writes to them.
 
 It repairs nothing. A reader may see a group that is not durable yet. If files vanish while it reads, because a checkpoint covers
-them, it reads again. Files are read and not mapped, because their writer may cut them short meanwhile. One segment and one part
-of the snapshot are in memory at a time; a `Sink` keeps the entries that are wanted.
+them, it reads again. Files are read and not mapped, because their writer may cut them short meanwhile. Of a segment and of each
+part of the snapshot one piece at a time is in memory; a `Sink` keeps the entries that are wanted.
 
 This module imports neither asyncio nor Arrow, because `kvwal get` imports it and must be fast.
 """
@@ -19,12 +19,13 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from kvwal.entry import Decode, Entry, entry_identity, is_live
 from kvwal.errors import ArchiveGap, CorruptLog
 from kvwal.key_class import DROPPED, OWN_MAP
-from kvwal.log.files.chain import check_belongs, link_problem
+from kvwal.log.files.chain import check_belongs
 from kvwal.log.files.format import SnapshotHeader
 from kvwal.log.files.names import LogFile, log_folder
 from kvwal.log.files.snapshot_reader import Snapshot, SnapshotView, merge_all, open_snapshot
-from kvwal.log.overflow.read import open_segment
 from kvwal.log.reader import SegmentReader, entry_decoder, log_files, read_header
+from kvwal.log.unlocked.endings import Endings
+from kvwal.log.unlocked.segments import SegmentWalk
 from kvwal.ports.disk import Disk
 from kvwal.structures.destroyed import MARKS, FoundMarks, merged_latest
 from kvwal_archive.layout import Place
@@ -221,14 +222,22 @@ class RangeScan(NamedTuple):
 
 
 def open_range(
-    disk: Disk, root: Path, place: Place, low: Identity, high: Identity, part: bytes | None, opened: ExitStack
+    disk: Disk,
+    root: Path,
+    place: Place,
+    low: Identity,
+    high: Identity,
+    part: bytes | None,
+    opened: ExitStack,
+    endings: Endings | None = None,
 ) -> RangeScan:
     """The latest entries of one log with identities from `low` to before `high`, as the log is now.
 
     `part` are bytes that every key of the range has, None if there are none. `opened` holds the files of the snapshot open.
+    `endings` are those of a reader that stays open.
     """
     folder = log_folder(root, place)
-    reader = _LogReader(disk, folder, place)
+    reader = _LogReader(disk, folder, place, endings)
     return _read_again(disk, folder, lambda: reader.range(low, high, part, opened))
 
 
@@ -238,13 +247,15 @@ def merged_entries(disk: Disk, root: Path, places: Iterable[Place], structure: s
     return merged_latest(((place.node, latest_entries(disk, root, place)) for place in in_order), structure)
 
 
-def latest_of(disk: Disk, root: Path, places: Iterable[Place], identity: Identity, now_ms: int) -> Entry | None:
-    """The latest entry of one key of a map over these logs, None if it is absent."""
+def latest_of(
+    disk: Disk, root: Path, places: Iterable[Place], identity: Identity, now_ms: int, endings: Endings | None = None
+) -> Entry | None:
+    """The latest entry of one key of a map over these logs, None if it is absent. `endings` is that of `open_range`."""
     entry, node = None, ""
     found = FoundMarks()
     for place in sorted(places, key=attrgetter("node")):
         folder = log_folder(root, place)
-        reader = _LogReader(disk, folder, place)
+        reader = _LogReader(disk, folder, place, endings)
         candidate, marks = _read_again(disk, folder, partial(reader.find, identity))
         found.add(place.node, marks)
         if candidate is not None and (entry is None or candidate.timestamp >= entry.timestamp):
@@ -256,10 +267,11 @@ def latest_of(disk: Disk, root: Path, places: Iterable[Place], identity: Identit
 class _LogReader:
     """A reader of one log's files as they are now. Raises `FileNotFoundError` for a file that vanished, `CorruptLog`."""
 
-    def __init__(self, disk: Disk, folder: Path, place: Place) -> None:
+    def __init__(self, disk: Disk, folder: Path, place: Place, endings: Endings | None = None) -> None:
         self._disk = disk
         self._folder = folder
         self._place = place
+        self._endings = endings
         self._decode: Decode = entry_decoder()
 
     def read(self, sink: S, archived: Callable[[str], int], until: int | None, everything: bool) -> Reading[S]:
@@ -344,28 +356,10 @@ class _LogReader:
     def _segments(
         self, files: list[LogFile], snapshot: Snapshot | None, holding: Sequence[bytes], passed: int
     ) -> Iterator[tuple[SegmentReader, int, list[Entry]]]:
-        """The blocks of the segments with sequences after `passed`, and at the end of each segment a block without entries.
-
-        If `holding` has any bytes, blocks without any of these are skipped. Raises `CorruptLog` for a missing segment too.
-        """
+        """See `SegmentWalk.blocks`."""
         header = snapshot.header if snapshot else None
-        wanted, crc = (header.last_sequence + 1, header.last_crc) if header else (1, 0)
-        ends = [later.number - 1 for later in files[1:]]
-        needed = sum(end <= passed for end in ends)
-        for index, file in enumerate(files[needed:]):
-            path = self._folder / file.name
-            data = self._disk.read(path)
-            reader = open_segment(self._disk, path, data)
-            check_belongs(reader.header, self._place, self._folder)
-            follows = index or (file.number >= wanted and not needed)
-            wrong = link_problem(reader.header, wanted, crc) if follows else None
-            if wrong is not None:
-                raise CorruptLog(wrong, path=path, offset=0, sequence=wanted)
-            for at, entries in reader.numbered(self._decode, holding):
-                yield reader, at, entries
-            reader.check_ending(data, last=file is files[-1])
-            yield reader, reader.next_sequence, []
-            wanted, crc = reader.next_sequence, reader.seal_crc
+        walk = SegmentWalk(self._disk, self._folder, self._place, self._decode, self._endings)
+        return walk.blocks(files, header, holding, passed)
 
 
 def _between(at: int, entries: list[Entry], passed: int, until: int | None) -> tuple[int, list[Entry]]:

@@ -3,7 +3,7 @@
 <root>/<namespace>/<cluster>/<business>/<node>/
     <first sequence, 20 digits>.wal  <last sequence>.snapshot  <first>-<last>.snapshot
     LOCK  FAILURES  *.partial  *.torn  overflow/<first sequence, 20 digits>  content/<section>/<claim file>
-    provenance/<first>-<last>.events.parquet  provenance/<first>-<last>.terms.parquet
+    provenance/<first>-<last>.events.parquet  provenance/<first>-<last>.terms
 
 Names that end with `.partial` are unfinished, and nobody reads them after a crash: a segment or snapshot under its name
 (`partial_name`), a preallocated segment, a lock file that replaces one, and the folders for files of the archiver's jobs
@@ -42,7 +42,7 @@ _SCRATCH = "scratch."
 _SHOWN = 10
 """Names of nodes that an error lists."""
 
-_EVENTS = re.compile(rf"([0-9]{{{DIGITS}}})-([0-9]{{{DIGITS}}})\.(?:(?:events|terms)\.parquet|aside)")
+_EVENTS = re.compile(rf"([0-9]{{{DIGITS}}})-([0-9]{{{DIGITS}}})\.(?:(?:events|terms)\.parquet|terms|aside)")
 _NUMBERED = re.compile(rf"(?:([0-9]{{{DIGITS}}})-)?([0-9]{{{DIGITS}}})\.(wal|snapshot)")
 
 
@@ -125,7 +125,17 @@ class EventFile(NamedTuple):
     @property
     def terms(self) -> str:
         """The name of the file with the terms of the events: an index."""
+        return f"{self.first:0{DIGITS}}-{self.last:0{DIGITS}}.terms"
+
+    @property
+    def older_terms(self) -> str:
+        """The name that the file with the terms had before it had a format of its own."""
         return f"{self.first:0{DIGITS}}-{self.last:0{DIGITS}}.terms.parquet"
+
+    @property
+    def all_names(self) -> tuple[str, str, str]:
+        """The names of files that the range may have, that of the events first; without what was set aside."""
+        return self.events, self.terms, self.older_terms
 
     @property
     def aside(self) -> str:

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from kvwal.entry import Decode, Entry, entry_identity
+from kvwal.entry import Decode, Entry, entry_identity, first_identity
 from kvwal.errors import CorruptLog
 from kvwal.log.files.chain import missing_part_problem, part_problem, snapshot_part, snapshot_parts
 from kvwal.log.files.format import Block, BlockKind, SnapshotHeader, align
@@ -58,7 +58,7 @@ class SnapshotSearch(SnapshotReader):
         block = self.block_at(self.start)
         if block is None or block.kind is not BlockKind.ENTRIES:
             return self.between(decode, low, high)
-        begins_after = entry_identity(self.decoded(decode, block)[0]) >= high
+        begins_after = self.decoded(first_identity, block) >= high
         return iter(()) if begins_after else self.between(decode, low, high)
 
     def _from(self, decode: Decode, identity: tuple[str, bytes]) -> Iterator[Entry]:
@@ -66,7 +66,7 @@ class SnapshotSearch(SnapshotReader):
         return chain.from_iterable(self._blocks_from(decode, identity))
 
     def _blocks_from(self, decode: Decode, identity: tuple[str, bytes]) -> Iterator[list[Entry]]:
-        self.end = self._search(decode, identity)
+        self.end = self._search(identity)
         while (block := self.block_at(self.end)) is not None:
             if block.kind is not BlockKind.ENTRIES:
                 return
@@ -76,11 +76,11 @@ class SnapshotSearch(SnapshotReader):
                 yield entries[bisect_left(entries, identity, key=entry_identity) :]
         raise self.incomplete()
 
-    def _search(self, decode: Decode, identity: tuple[str, bytes]) -> int:
+    def _search(self, identity: tuple[str, bytes]) -> int:
         """The offset of a block that is at or before the place of an identity, and near to it."""
 
         def is_behind(block: Block) -> bool:
-            return block.kind is not BlockKind.ENTRIES or entry_identity(self.decoded(decode, block)[0]) > identity
+            return block.kind is not BlockKind.ENTRIES or self.decoded(first_identity, block) > identity
 
         return search(self._window, self.start, self._size, self.header.salt, is_behind)
 

@@ -11,6 +11,7 @@ from kvwal.history.reads.tail_reader import Uncounted, read_log
 from kvwal.log.files.names import log_folder
 from kvwal.ports.space import space_stats
 from kvwal.store.options import Options
+from kvwal_archive.layout import Place
 
 
 def sizes_of_files(options: Options) -> dict[str, int | None]:
@@ -35,13 +36,17 @@ class FileStates(NamedTuple):
 
 def states_of_files(options: Options) -> FileStates:
     """The states of the files of all logs that this user may read. No file is opened."""
-    disk, found = options.disk, []
-    for place in options.places(closed=set()):
-        folder = log_folder(options.root, place)
-        for name in disk.names(folder):
-            path = folder / name
-            with suppress(FileNotFoundError):  # a checkpoint covers it, and has deleted it meanwhile
-                found.append((str(path), disk.size(path), disk.changed_ns(path)))
+    found = [state for place in options.places(closed=set()) for state in states_of_log(options, place).files]
+    return FileStates(tuple(found), max((changed for _, _, changed in found), default=0))
+
+
+def states_of_log(options: Options, place: Place) -> FileStates:
+    """The states of the files of one log. No file is opened."""
+    disk, folder, found = options.disk, log_folder(options.root, place), []
+    for name in disk.names(folder):
+        path = folder / name
+        with suppress(FileNotFoundError):  # a checkpoint covers it, and has deleted it meanwhile
+            found.append((str(path), disk.size(path), disk.changed_ns(path)))
     return FileStates(tuple(found), max((changed for _, _, changed in found), default=0))
 
 

@@ -20,10 +20,9 @@ from kvwal.history.reads.entry_rows import each_once
 from kvwal.history.reads.stable_read import live_entry
 from kvwal.history.reads.tail_reader import merged_entries, read_local
 from kvwal.log.files.names import find_places
-from kvwal.store.read_only import ReadOnlyBusiness
 from kvwal.store.root_nodes import merge as merging_nodes
 from kvwal.store.root_nodes.merge import MERGED, MergePorts, merge_nodes
-from kvwal.store.sync import WritableStore
+from kvwal.store.sync import ReadOnlyStore, WritableStore
 from kvwal_archive.layout import Place
 from tests.support.chance import new_seed
 from tests.support.disk.cuts import ROOT, after_changes, cuts
@@ -187,10 +186,11 @@ def test_a_reader_that_comes_to_a_merged_log_too_late_finds_its_entries_in_the_t
 def test_a_scan_that_comes_to_a_merged_log_too_late_finds_its_entries_in_the_target() -> None:
     disk = merging()
     options = make_options(ROOT, disk=disk, clock=FakeClock(START_MS + 1_000), archive=None)
-    keys = [entry.key for entry in ReadOnlyBusiness("b", options).entries()]
+    keys = [entry.key for entry in ReadOnlyStore(options).read_business("b").entries()]
     assert disk.merged
     assert keys == [b"a/app", b"both", b"m/app", b"shared", b"z/app"]
     disk = merging()
-    state = ReadOnlyBusiness("b", make_options(ROOT, disk=disk, clock=FakeClock(START_MS + 1_000), archive=None)).state
+    options = make_options(ROOT, disk=disk, clock=FakeClock(START_MS + 1_000), archive=None)
+    state = ReadOnlyStore(options).read_business("b").state
     assert state.lookup("str", b"z/app") is not None
     assert disk.merged

@@ -128,6 +128,10 @@ class ProcessDisk:
         self.process.check_alive()
         return self._memory.size(path)
 
+    def changed_ns(self, path: Path) -> int:
+        self.process.check_alive()
+        return self._memory.changed_ns(path)
+
     def links(self, path: Path) -> int:
         self.process.check_alive()
         return self._memory.links(path)

@@ -132,6 +132,11 @@ class MemoryDisk:
     def size(self, path: Path) -> int:
         return len(self._content(path).seen)
 
+    def changed_ns(self, path: Path) -> int:
+        """This disk keeps no times: of each file the next change may have the time of the last one."""
+        self._content(path)
+        return (1 << 63) - 1
+
     def links(self, path: Path) -> int:
         content = self._content(path)
         return sum(node is content for node in self.seen.values())

@@ -20,6 +20,7 @@ from kvwal.ports.disk import OS_DISK
 from kvwal.store.root_nodes.merge import MergePorts, merge_nodes
 from kvwal_archive.layout import Place
 from tests.support.archive.archiver import InProcess
+from tests.support.chance import examples
 
 TARGET = Place("default", "local", "b", "shared")
 SETTINGS = kvwal.Settings(segment_bytes=64 << 10)
@@ -79,7 +80,7 @@ class Logs:
 
 @pytest.mark.breaks("timestamps", reason="segments of earlier versions do not say that they were merged")
 @pytest.mark.parametrize("says_merged", [True, False], ids=["merged today", "merged by an earlier version"])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(steps=STEPS, archived=st.booleans())
 def test_a_watch_gives_every_change_after_a_timestamp_in_any_log(
     says_merged: bool, steps: list[Any], archived: bool

@@ -21,7 +21,7 @@ from kvwal.ports.disk import OS_DISK
 
 def write(root: Path, node: str, chance: random.Random) -> None:
     """Puts, deletes and entries that expire, on both sides of checkpoints."""
-    with kvwal.open(root, node=node, archive=None) as store:
+    with kvwal.open(root, node=node, archive=None, flush="os") as store:
         records = store.map("spark")
         for _ in range(4):
             for _ in range(60):
