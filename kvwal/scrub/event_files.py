@@ -29,6 +29,7 @@ def event_faults(disk: Disk, folder: Path, *, whole: bool) -> Iterator[EventFaul
     for file in event_files(disk, folder):
         try:
             opened = OpenEventFile(disk, folder, file)
+            opened.check_ends()
             if whole:
                 opened.tables()
         except FileNotFoundError:  # a checkpoint merged or dropped it

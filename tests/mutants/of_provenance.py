@@ -12,7 +12,10 @@ UNREADABLE = "tests/unit/provenance/test_unreadable.py"
 ARCHIVED = "tests/unit/provenance/test_archived.py"
 APART = "archive/kvwal_archive/maintenance/events.py"
 RETENTION = "tests/unit/lineage/test_retention.py"
+READING = "tests/unit/provenance/test_reading.py"
+TERMS = "tests/unit/provenance/test_terms.py"
 WRITE = "kvwal/history/provenance/write.py"
+READER = "kvwal/history/provenance/reader.py"
 
 MUTANTS = [
     Mutant(
@@ -94,5 +97,18 @@ MUTANTS = [
     Mutant(
         "a repaired log has no event of the files", 4, "kvwal/scrub/repair.py",
         "*log.saved.snapshot, *log.events.entries]\n", "*log.saved.snapshot]\n", UNREADABLE,
+    ),
+    Mutant(
+        "a search ends when a checkpoint merges its files", 7, READER,
+        "            except FileNotFoundError:\n                continue\n            return\n",
+        "            except FileNotFoundError:\n                return\n            return\n", READING,
+    ),
+    Mutant(
+        "what was logged after the last file of events is not found", 1, READER,
+        "question.before is not None and question.before <= look.covered", "question.before is not None", READING,
+    ),
+    Mutant(
+        "a damaged file of terms hides events", 4, "kvwal/history/provenance/terms.py",
+        "len(data) != size or google_crc32c.value(data) != crc", "len(data) != size", TERMS,
     ),
 ]  # fmt: skip

@@ -7,8 +7,8 @@ is read, newest first, a window of time after the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, pairwise
 from struct import Struct
 from typing import TYPE_CHECKING
 
@@ -16,9 +16,7 @@ from kvwal.history.provenance.unreadable import readable_events
 from kvwal.history.reads.entry_rows import entries_of
 from kvwal.key_class import EVENTS
 from kvwal.structures.provenance.event import Event
-from kvwal.structures.provenance.lineage import ItemId
-from kvwal.structures.provenance.query import Question, ends, has_item
-from kvwal.structures.provenance.record import BY_HAND
+from kvwal.structures.provenance.query import ItemId, Question, ended_by, made_by
 from kvwal_archive.layout import MAX_NUMBER
 from kvwal_archive.objects import Objects
 from kvwal_archive.parquet.key_ranges import KeyRange
@@ -47,21 +45,21 @@ class ArchivedEvents:
         for window in reversed(self._windows(look, question)):
             yield from reversed(self._within(look, window, question))
 
-    def made(self, item: ItemId) -> list[Event]:
+    def made(self, items: Sequence[ItemId]) -> list[Event]:
         """See `EventSource.made`."""
-        key_class, key, timestamp = item
-        found = self.search(Question(identity=(key_class, key), after=timestamp, before=timestamp))
-        return [event for event in found if event.type not in BY_HAND and has_item(event.record.after, item)]
+        asked = ((item, Question(identity=item[:2], after=item[2], before=item[2])) for item in items)
+        return [event for item, question in asked for event in self.search(question) if made_by(event, item)]
 
-    def ended(self, item: ItemId) -> list[Event]:
+    def ended(self, items: Sequence[ItemId]) -> list[Event]:
         """See `EventSource.ended`."""
+        found = map(self._ended, items)
+        return [event for event in found if event is not None]
+
+    def _ended(self, item: ItemId) -> Event | None:
         look = self._objects.for_one_look()
         question = Question(identity=item[:2], after=item[2])
-        for window in self._windows(look, question):
-            for event in self._within(look, window, question):
-                if ends(event.record, item):
-                    return [event]
-        return []
+        in_order = chain.from_iterable(self._within(look, window, question) for window in self._windows(look, question))
+        return next((event for event in in_order if ended_by(event, item)), None)
 
     def _parts(self, objects: Objects) -> list[NodePart]:
         return latest_parts(objects, *self._where, self._nodes, events=True)

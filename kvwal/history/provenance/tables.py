@@ -1,8 +1,7 @@
-"""Tables of events: the columns of the two Parquet files that the events of a range of a log have.
+"""Tables of events and of their terms: the columns of the Parquet file that has the events of a range of a log, and its index.
 
-The events stand in the order of the log. The terms are an index: for each number that stands for something to search for, the
-rows of the events that have it, sorted. So a term is found by the statistics of the row groups, and an event is read with some
-hundred others.
+The events stand in the order of the log, and an event is read with some hundred others. The terms are an index: for each number
+that stands for something to search for, the rows of the events that have it, sorted (see `terms`).
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 EVENT_ROWS = 1 << 10
 """Events of a row group: an answer reads a row group for each event in it, if they are far apart."""
-TERM_ROWS = 1 << 12
 EVENT = "event"
 """The column that has the whole event, as MessagePack: its place and its record. So one column is read for it. The others are for
 statistics, and for other readers of Parquet.
@@ -97,17 +95,14 @@ def sorted_terms(terms: pa.Table) -> pa.Table:
 
 
 def to_parquet(table: pa.Table) -> bytes:
-    """A table of events or of terms as the bytes of a file."""
+    """A table of events as the bytes of a file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    is_terms = "term" in table.column_names
     sink = pa.BufferOutputStream()
     pq.write_table(
-        table, sink, compression="zstd", write_page_checksum=True,
-        row_group_size=TERM_ROWS if is_terms else EVENT_ROWS,
-        use_dictionary=[] if is_terms else ["node", "type", "component", "structure"],
-        column_encoding={"term": "DELTA_BINARY_PACKED", "row": "DELTA_BINARY_PACKED"} if is_terms else None,
+        table, sink, compression="zstd", write_page_checksum=True, row_group_size=EVENT_ROWS,
+        use_dictionary=["node", "type", "component", "structure"],
     )  # fmt: skip
     data: bytes = sink.getvalue().to_pybytes()
     return data

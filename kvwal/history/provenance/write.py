@@ -16,6 +16,7 @@ from kvwal.entry import TIMESTAMP_SHIFT, Decode, Entry, encode_entries
 from kvwal.errors import CorruptLog
 from kvwal.history.provenance.files import OpenEventFile, aside_files, event_files, whole_files
 from kvwal.history.provenance.tables import joined, tables_of, to_parquet
+from kvwal.history.provenance.terms import encoded_terms
 from kvwal.history.provenance.unreadable import UNREADABLE, sorted_out
 from kvwal.key_class import EVENTS
 from kvwal.log.files.atomic_file import atomic_file, delete_abandoned
@@ -99,9 +100,10 @@ def _write_file(disk: Disk, clock: Clock, folder: Path, file: EventFile, events:
     target = folder / EVENT_FILES
     disk.make_folders(target)
     tag = f"{clock.random_bits(64):016x}"
-    for name, table in ((file.terms, terms), (file.events, events)):
+    parts = ((file.terms, list(encoded_terms(terms, events.column("timestamp")))), (file.events, [to_parquet(events)]))
+    for name, data in parts:
         with atomic_file(disk, target / name, tag=tag) as written:
-            written.write_at(0, [to_parquet(table)])
+            written.write_at(0, data)
 
 
 def tidy_events(disk: Disk, clock: Clock, folder: Path, options: ProvenanceOptions) -> None:
@@ -132,14 +134,19 @@ def _delete_superfluous(disk: Disk, target: Path) -> None:
 def _drop(disk: Disk, folder: Path, options: ProvenanceOptions, now_ms: int) -> None:
     target = folder / EVENT_FILES
     files = event_files(disk, folder)
-    sizes = {file: disk.size(target / file.events) + disk.size(target / file.terms) for file in files}
+    sizes = {file: sum(disk.size(path) for path in _paths(disk, target, file)) for file in files}
     left = sum(sizes.values())
     for file in files:
         if not (_is_old(disk, folder, file, options, now_ms) or 0 < (options.keep_bytes or left) < left):
             return
-        disk.unlink(target / file.events)
-        disk.unlink(target / file.terms)
+        for path in _paths(disk, target, file):
+            disk.unlink(path)
         left -= sizes[file]
+
+
+def _paths(disk: Disk, target: Path, file: EventFile) -> list[Path]:
+    """The files of a range that are there, that of the events first: without it the others do not count."""
+    return [path for name in file.all_names if disk.exists(path := target / name)]
 
 
 def _is_old(disk: Disk, folder: Path, file: EventFile, options: ProvenanceOptions, now_ms: int) -> bool:
@@ -177,6 +184,6 @@ def _merged(disk: Disk, clock: Clock, folder: Path, run: Sequence[OpenEventFile]
         return False
     _write_file(disk, clock, folder, EventFile(run[0].file.first, run[-1].file.last), *tables)
     for each in run:  # after a power cut they may be there again, within the range of the new file
-        disk.unlink(folder / EVENT_FILES / each.file.events)
-        disk.unlink(folder / EVENT_FILES / each.file.terms)
+        for path in _paths(disk, folder / EVENT_FILES, each.file):
+            disk.unlink(path)
     return True

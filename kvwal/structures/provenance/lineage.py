@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
 
 from kvwal.entry import DataEntry
 from kvwal.structures.provenance.event import Event
-from kvwal.structures.provenance.query import EventSource, question
+from kvwal.structures.provenance.query import EventSource, ItemId, question
 from kvwal.structures.provenance.record import REPLAY
-
-ItemId: TypeAlias = tuple[str, bytes, int]
-"""An item: the class and the bytes of its key, and the timestamp of its put."""
 
 
 def follow(
@@ -28,8 +24,8 @@ def follow(
             for item in _ids(event.record.before):
                 replays.setdefault(item, []).append(event)
 
-        def ended(item: ItemId) -> list[Event]:
-            return source.ended(item) + replays.get(item, [])
+        def ended(items: list[ItemId]) -> list[Event]:
+            return source.ended(items) + [event for item in items for event in replays.get(item, [])]
 
         _walk(start, ended, lambda event: _ids(event.record.after), depth, found)
     return sorted(found, key=lambda event: event.place)
@@ -37,7 +33,7 @@ def follow(
 
 def _walk(
     start: Iterable[ItemId],
-    events: Callable[[ItemId], list[Event]],
+    events: Callable[[list[ItemId]], list[Event]],
     beyond: Callable[[Event], Iterable[ItemId]],
     depth: int | None,
     found: set[Event],
@@ -47,7 +43,7 @@ def _walk(
     while items and (depth is None or steps < depth):
         steps += 1
         seen.update(items)
-        there = [event for item in items for event in events(item)]
+        there = events(items)
         found.update(there)
         items = list(dict.fromkeys(item for event in there for item in beyond(event) if item not in seen))
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 import xxhash
@@ -14,10 +14,14 @@ from kvwal.entry import DataEntry
 from kvwal.errors import ConfigError
 from kvwal.hlc import to_timestamp
 from kvwal.structures.provenance.event import Event, EventItem, words_of
-from kvwal.structures.provenance.record import TYPES, StoredRecord
+from kvwal.structures.provenance.record import BY_HAND, TYPES
 
 _WORD = re.compile(r"[^\W_]+")
 _scalar = msgspec.json.Encoder().encode
+
+
+ItemId: TypeAlias = tuple[str, bytes, int]
+"""An item: the class and the bytes of its key, and the timestamp of its put."""
 
 
 class EventSource(Protocol):
@@ -27,12 +31,12 @@ class EventSource(Protocol):
         """The events that answer the question, newest first."""
         ...
 
-    def made(self, item: tuple[str, bytes, int]) -> list[Event]:
-        """The events that made an item (class and bytes of its key, and its timestamp)."""
+    def made(self, items: Sequence[ItemId]) -> list[Event]:
+        """The events that made these items. It costs less to ask for many at once."""
         ...
 
-    def ended(self, item: tuple[str, bytes, int]) -> list[Event]:
-        """The event that ended an item: it was taken, changed or dropped. None if it is there still."""
+    def ended(self, items: Sequence[ItemId]) -> list[Event]:
+        """The events that ended these items: they were taken, changed or dropped. None of one that is there still."""
         ...
 
 
@@ -121,14 +125,23 @@ def item_term(key_class: str, key: bytes) -> int:
     return xxhash.xxh64_intdigest(b"i" + key_class.encode() + b"\0" + key)
 
 
-def has_item(entries: list[DataEntry], item: tuple[str, bytes, int]) -> bool:
-    """Whether the item is among these entries of a record."""
-    return any((entry.key_class, entry.key, entry.timestamp) == item for entry in entries)
+def items_of(event: Event) -> Iterator[ItemId]:
+    """The items of an event, before and after it."""
+    return map(_identity, [*event.record.before, *event.record.after])
 
 
-def ends(record: StoredRecord, item: tuple[str, bytes, int]) -> bool:
+def made_by(event: Event, item: ItemId) -> bool:
+    """Whether an event made the item."""
+    return event.type not in BY_HAND and item in map(_identity, event.record.after)
+
+
+def ended_by(event: Event, item: ItemId) -> bool:
     """Whether an event ended the item, and did not only tell of it."""
-    return has_item(record.before, item) and not has_item(record.after, item)
+    return item in map(_identity, event.record.before) and item not in map(_identity, event.record.after)
+
+
+def _identity(entry: DataEntry) -> ItemId:
+    return entry.key_class, entry.key, entry.timestamp
 
 
 def _attribute(name: str, value: Any) -> int:
