@@ -17,6 +17,7 @@ import msgspec
 from kvwal.entry import DataEntry, Entry, is_claimed, make_entry
 from kvwal.errors import ContentDamaged
 from kvwal.key_class import CONTENT, OWN_MAP, QUEUE, kind_of, structure_of
+from kvwal.key_codecs import decode_int
 from kvwal_archive.layout import PUT_FIRST
 
 VALUE_CLASS = "json"
@@ -119,7 +120,7 @@ def value_mark(entry: Entry) -> tuple[str, bytes]:
 
 def claim_of(entry: Entry | DataEntry) -> Claim:
     """The claim of an entry that has one (`has_claim`). `ContentDamaged` if it is none of this version."""
-    return parsed_claim(entry.value, lambda: f"{entry.key_class}: the content {name_of(entry)!r}")
+    return parsed_claim(entry.value, lambda: f"{entry.key_class}: {what_of(entry)}")
 
 
 def parsed_claim(value: bytes, what: Callable[[], str]) -> Claim:
@@ -144,6 +145,15 @@ def content_of(entry: Entry | DataEntry) -> Content:
 def name_of(entry: Entry | DataEntry) -> str:
     """The name of the content of an entry."""
     return entry.key.decode(errors="replace")
+
+
+def what_of(entry: Entry | DataEntry) -> str:
+    """The content or the value of an entry that has a claim, as errors name it: by name, or by key and structure."""
+    if is_content(entry.key_class):
+        return f"the content {name_of(entry)!r}"
+    structure = structure_of(entry.key_class)
+    key = str(decode_int(entry.key)) if entry.key_class.endswith("int") else repr(name_of(entry))
+    return f"the value of {key} in {structure}" if structure else f"the value of {key}"
 
 
 def is_claim_file(name: str) -> bool:

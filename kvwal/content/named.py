@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from kvwal.content.claim import Claim, claim_of, has_claim, name_of
+from kvwal.content.claim import Claim, claim_of, has_claim, name_of, what_of
 from kvwal.entry import Decode, Entry
 from kvwal.errors import ContentDamaged
 from kvwal.key_class import CONTENT
@@ -33,6 +33,8 @@ class NamedClaim(NamedTuple):
 
     name: str
     claim: Claim
+    what: str
+    """The content or the value, as errors name it."""
 
 
 Unreadable = Callable[[str, ContentDamaged], None]
@@ -48,7 +50,7 @@ def claims_of(entries: Iterable[Entry], unreadable: Unreadable) -> Iterator[Name
             except ContentDamaged as error:
                 unreadable(name_of(entry), error)
                 continue
-            yield NamedClaim(name_of(entry), claim)
+            yield NamedClaim(name_of(entry), claim, what_of(entry))
 
 
 def by_file(named: Iterable[NamedClaim]) -> dict[str, list[NamedClaim]]:

@@ -21,7 +21,7 @@ from kvwal.log.files.maintenance_failures import read_failures
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import Progress
 from kvwal.ports.disk import OS_DISK
-from kvwal.scrub.contents import check_contents
+from kvwal.scrub.beside.contents import check_contents
 from kvwal.scrub.diagnose import NOTE, PROBLEM, Finding, Seen, check_archived, check_log
 from kvwal.scrub.event_files import event_faults
 from kvwal.scrub.inspect import examine

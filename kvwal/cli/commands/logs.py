@@ -27,8 +27,8 @@ from kvwal.log.files.names import find_places, log_folder
 from kvwal.log.reader import entry_decoder
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
+from kvwal.scrub.beside.contents import check_contents
 from kvwal.scrub.compare_archive import verify_log
-from kvwal.scrub.contents import check_contents
 from kvwal.scrub.inspect import Inspection, dump
 from kvwal.scrub.repair import DamagedLog, check_one_cluster, look, repair
 from kvwal_archive.layout import Place

@@ -145,14 +145,13 @@ class Map(AsyncStructure):
         changes = self._changes or await self._open()
         removed: list[Entry] = []
         try:
-            change = changes.discard(key, removed.append)
+            is_there = await self._compared(lambda known: self._decide(*changes.discard(key, removed.append, known)))
         except CodecError as error:
             if default is _MISSING:
                 raise KeyError(key) from error
             return default
-        with self._opened().codecs.hold():
-            if await self._decide(*change):
-                return await self._value(removed[0])
+        if is_there:
+            return self._opened().codecs.decode(removed[0].value, removed[0].value_class)
         if default is _MISSING:
             raise KeyError(key)
         return default
@@ -216,13 +215,6 @@ class Map(AsyncStructure):
     async def _find(self, key: Any) -> Entry | None:
         """The latest stored entry of the key, None if it is absent."""
         return (await self._reading())._find(key)
-
-    async def _value(self, entry: Entry) -> Any:
-        """The value of a stored entry. A large one is read on a thread."""
-        codecs = self._opened().codecs
-        if is_claimed(entry.value_class):
-            return await self._on_thread(lambda: codecs.decode(entry.value, entry.value_class))
-        return codecs.decode(entry.value, entry.value_class)
 
     async def _compared(self, write: Callable[[KnownValues], Awaitable[bool]]) -> bool:
         """See `kvwal.structures.map.map.Map._compared`."""

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any, Final
 
 from kvwal.codecs import Codecs
-from kvwal.entry import Entry, make_entry
+from kvwal.entry import Entry, is_claimed, make_entry
 from kvwal.errors import ConfigError
 from kvwal.log.submission import Completion, ConditionalSubmission, Decide, GroupView, cut, size_of
 from kvwal.structures.business import Business
@@ -85,13 +85,16 @@ class EntryBuilder:
         """A delete that happens only if the key's value equals `expected` and is of its type."""
         return self._if_equal(self.delete(key), expected, known)
 
-    def discard(self, key: Any, on_delete: OnDelete) -> tuple[list[Entry], Decide]:
-        """A delete that happens only if the key is there. `on_delete` is called with the entry that the delete ends."""
-        return self._if_there(self.delete(key)[0], on_delete)
+    def discard(self, key: Any, on_delete: OnDelete, known: KnownValues | None = None) -> tuple[list[Entry], Decide]:
+        """A delete that happens only if the key is there. `on_delete` is called with the entry that the delete ends.
 
-    def discard_stored(self, entry: Entry, on_delete: OnDelete) -> tuple[list[Entry], Decide]:
+        With `known` the entry has its value, and the decision raises `ValueNeeded`: a large value is read before it is deleted.
+        """
+        return self._if_there(self.delete(key)[0], on_delete, known)
+
+    def discard_stored(self, entry: Entry, on_delete: OnDelete, known: KnownValues) -> tuple[list[Entry], Decide]:
         """As `discard`, for the key of a stored entry."""
-        return self._if_there(_delete_of(entry), on_delete)
+        return self._if_there(_delete_of(entry), on_delete, known)
 
     def deletes(self, stored: Iterable[Entry]) -> Iterator[list[Entry]]:
         """Deletes of the keys of stored entries, split into transactions of limited size."""
@@ -149,12 +152,12 @@ class EntryBuilder:
     def _end(self, ttl: TimeToLive) -> int:
         return expiry_of(ttl, self._business.now_ms())
 
-    def _if_there(self, delete: Entry, on_delete: OnDelete) -> tuple[list[Entry], Decide]:
+    def _if_there(self, delete: Entry, on_delete: OnDelete, known: KnownValues | None) -> tuple[list[Entry], Decide]:
         def decide(group: GroupView) -> list[Entry]:
             entry = group.lookup(delete.key_class, delete.key)
             if entry is None:
                 return []
-            on_delete(entry)
+            on_delete(known.whole(entry) if known is not None and is_claimed(entry.value_class) else entry)
             return [delete]
 
         return [delete], decide

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from concurrent.futures import Future
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from kvwal.log.waiter import Waiter
 from kvwal.ports.boundary import CommitFuture
 from kvwal.structures.business import Business
 from kvwal.structures.handle import Handle
-from kvwal.structures.map.changes import EntryBuilder
+from kvwal.structures.map.changes import EntryBuilder, OnDelete
 from kvwal.structures.map.conditions import KnownValues, ValueNeeded
 from kvwal.structures.map.reads import MapReads, seconds_left
 from kvwal.structures.map.transaction import MapInTransaction
@@ -168,14 +169,13 @@ class Map(Handle, MapReads, MutableMapping[Any, Any]):
         """Delete, and return the value that this delete ended. If the key is absent, return `default`, or raise `KeyError`."""
         ended: list[Entry] = []
         try:
-            change = self._changes.discard(key, ended.append)
+            is_there = self._compared(lambda known: self._decide(*self._changes.discard(key, ended.append, known)))
         except CodecError as error:
             if default is _MISSING:
                 raise KeyError(key) from error
             return default
-        with self._codecs.hold():
-            if self._decide(*change):
-                return self._codecs.decode(ended[0].value, ended[0].value_class)
+        if is_there:
+            return self._codecs.decode(ended[0].value, ended[0].value_class)
         if default is _MISSING:
             raise KeyError(key)
         return default
@@ -187,10 +187,9 @@ class Map(Handle, MapReads, MutableMapping[Any, Any]):
         """
         while (first := self._state.first()) is not None:
             ended: list[Entry] = []
-            with self._codecs.hold():
-                if self._decide(*self._changes.discard_stored(first, ended.append)):
-                    value = self._decode(ended[0].value, ended[0].value_class)
-                    return self._codecs.decode_key(first.key, first.key_class), value
+            if self._compared(partial(self._discard_stored, first, ended.append)):
+                value = self._decode(ended[0].value, ended[0].value_class)
+                return self._codecs.decode_key(first.key, first.key_class), value
         raise KeyError("popitem(): the map is empty")
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
@@ -248,6 +247,9 @@ class Map(Handle, MapReads, MutableMapping[Any, Any]):
     def _decide(self, entries: list[Entry], decide: Decide) -> bool:
         waiter = Waiter()
         return self._decided(submission_of(self._business, entries, waiter, decide), waiter)
+
+    def _discard_stored(self, stored: Entry, on_delete: OnDelete, known: KnownValues) -> bool:
+        return self._decide(*self._changes.discard_stored(stored, on_delete, known))
 
     def _commit_entries_if(self, conditions: Mapping[Any, Any], entries: list[Entry]) -> bool:
         def commit_once(known: KnownValues) -> bool:

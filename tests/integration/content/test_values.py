@@ -19,7 +19,7 @@ from kvwal.location.parse import parse_location
 from kvwal.log.files.names import log_folder
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
-from kvwal.scrub.contents import check_contents
+from kvwal.scrub.beside.contents import check_contents
 from kvwal.store.root_nodes.merge import MergePorts, merge_nodes
 from kvwal_archive.contents.claims import named_files
 from kvwal_archive.contents.collect import gc_contents
@@ -100,6 +100,7 @@ def test_a_restore_brings_large_values_along(store: kvwal.Store, tmp_path: Path)
         assert dict(alone.map("jobs")) == VALUES
 
 
+@pytest.mark.breaks("contents", reason="the archive lacks the bytes of a value")
 def test_a_restore_goes_on_without_bytes_that_the_archive_lacks(store: kvwal.Store, tmp_path: Path) -> None:
     jobs = fill(store)
     file = file_of(jobs, "a")
@@ -165,7 +166,7 @@ def test_damage_is_found_told_by_its_key_and_mended_from_the_archive(
     path.write_bytes(b"?" + path.read_bytes()[1:])
     found = check_contents(OS_DISK, tmp_path / "root", PLACE, SYSTEM.wall_ms(), objects, whole=True)
     assert [one.problem for one in found if one.problem] == [
-        "the content 'a': 25,600 bytes from byte 0 on are not those that were written."
+        "the value of 'a': 25,600 bytes from byte 0 on are not those that were written."
     ]
     assert jobs["a"] == LARGE, "the archive has the right bytes"
 

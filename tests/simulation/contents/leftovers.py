@@ -24,7 +24,7 @@ def unnamed_files(disk: Disk, business: OpenBusiness) -> set[str]:
     those that a killed process left unfinished.
     """
     folder, files = business.log.folder, business.contents.files
-    named = {claim.file for _, claim in _claims(disk, business)}
+    named = {one.claim.file for one in _claims(disk, business)}
     for state in business.memory.contents().values():
         named.update(claim_of(entry).file for entry in state.all_ordered())
     there = files.only_settled([file.name for file in claim_files(disk, folder)])

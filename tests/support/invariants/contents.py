@@ -1,10 +1,12 @@
-"""Each name of a content leads to its bytes: its claim file is under the root or in the archive, and is long enough."""
+"""Each name of a content, and each key of a large value, leads to its bytes: its claim file is under the root or in the archive,
+and is long enough.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvwal.content.claim import claim_of, name_of
+from kvwal.content.claim import claim_of, has_claim, name_of
 from kvwal.content.containers.record import claim_folders
 from kvwal.content.folder import found_path
 from kvwal.log.files.names import find_places, log_folder
@@ -14,19 +16,21 @@ from kvwal.store.open_business import OpenBusiness
 
 
 def names_without_bytes(disk: Disk, business: OpenBusiness) -> Iterator[str]:
-    """The contents of a business, as its memory has them, whose bytes are nowhere."""
+    """The contents and the large values of maps of a business, as its memory has them, whose bytes are nowhere."""
     archived: dict[str, int] | None = None
-    for state in business.memory.contents().values():
-        for entry in state.all_ordered():
-            claim = claim_of(entry)
-            end = claim.offset + claim.length
-            if not claim.length or _size(disk, business, claim.file) >= end:
-                continue
-            if archived is None:
-                objects = archived_contents(business._archive(), *business.place[:3])
-                archived = {} if objects is None else objects.sizes()
-            if archived.get(claim.file, -1) < end:
-                yield f"{business.log.folder}: {name_of(entry)!r} names {claim.file} up to byte {end}, which is nowhere"
+    now_ms = business.now_ms()
+    for entry in business.memory.latest_kept():
+        if not has_claim(entry) or 0 < entry.expires <= now_ms:
+            continue
+        claim = claim_of(entry)
+        end = claim.offset + claim.length
+        if not claim.length or _size(disk, business, claim.file) >= end:
+            continue
+        if archived is None:
+            objects = archived_contents(business._archive(), *business.place[:3])
+            archived = {} if objects is None else objects.sizes()
+        if archived.get(claim.file, -1) < end:
+            yield f"{business.log.folder}: {name_of(entry)!r} names {claim.file} up to byte {end}, which is nowhere"
 
 
 def _size(disk: Disk, business: OpenBusiness, file: str) -> int:

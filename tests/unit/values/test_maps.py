@@ -96,6 +96,21 @@ def test_every_read_shows_the_value(jobs: Map, store: WritableStore, value: Any)
     assert dict(jobs) == {"small": 1}
 
 
+@pytest.mark.breaks("contents", reason="its claim file is deleted")
+def test_a_value_that_cannot_be_read_is_not_popped(store: WritableStore, jobs: Map, tmp_path: Path) -> None:
+    jobs["a"] = LARGE
+    stored_before = stored(jobs, "a")
+    (path,) = (path for path in tmp_path.rglob("content/*/*") if path.is_file())
+    aside = path.rename(tmp_path / "aside")
+    for pop in (lambda: jobs.pop("a"), jobs.popitem):
+        with pytest.raises(kvwal.ContentMissing, match="'a'"):
+            pop()
+    assert stored(jobs, "a") == stored_before
+    aside.rename(path)
+    assert jobs.pop("a") == LARGE
+    assert "a" not in jobs
+
+
 def test_a_log_has_another_format_from_the_first_large_value_on(jobs: Map, store: WritableStore) -> None:
     jobs["small"] = b"x" * INLINE
     assert format_of_log(store) == FORMAT

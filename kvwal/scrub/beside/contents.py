@@ -1,4 +1,4 @@
-"""The check of a log's contents: each claim of the latest entries against the claim files beside the log.
+"""The check of a log's contents and large values: each claim of the latest entries against the claim files beside the log.
 
 Nothing is changed, and the log may be in use. A file that only the archive has is no fault: after a restore bytes come back when
 they are asked for.
@@ -45,7 +45,7 @@ def check_contents(
         yield _inspected(CONTENT_FOLDER, 0, 0, sentence)
     folders = list(claim_folders(disk, folder))
     archived: dict[str, int] | None = None
-    check = _bytes_problem if whole else _size_problem
+    check = bytes_problem if whole else _size_problem
     for file, claims in sorted(named.items()):
         path = found_path(disk, folders, file)
         name = str(path.relative_to(folder) if path.is_relative_to(folder) else path)
@@ -56,7 +56,7 @@ def check_contents(
             archived = ArchivedContents(objects, place.namespace, place.cluster, place.business).sizes()
         if archived is None or file not in archived:
             where = "the archive has it neither" if archived is not None else "there is no archive"
-            yield _inspected(name, len(claims), 0, f"{_named(claims[0])}: the file is missing, and {where}.")
+            yield _inspected(name, len(claims), 0, f"{claims[0].what}: the file is missing, and {where}.")
 
 
 def _first_problem(disk: Disk, path: Path, claims: list[NamedClaim], check: Check) -> str:
@@ -66,7 +66,7 @@ def _first_problem(disk: Disk, path: Path, claims: list[NamedClaim], check: Chec
         except OSError as error:
             problem = f"it cannot be read: {error.strerror}"
         if problem:
-            return f"{_named(one)}: {problem}."
+            return f"{one.what}: {problem}."
     return ""
 
 
@@ -75,17 +75,14 @@ def _size_problem(disk: Disk, path: Path, claim: Claim) -> str:
     return f"the file ends {counted(missing, 'byte')} too early" if missing > 0 else ""
 
 
-def _bytes_problem(disk: Disk, path: Path, claim: Claim) -> str:
+def bytes_problem(disk: Disk, path: Path, claim: Claim) -> str:
+    """What is wrong with the bytes of a claim in a file, or "". All of them are read. Raises `OSError`."""
     length, crc = checksum_of(disk, path, claim)
     if length < claim.length:
         return f"the file ends {counted(claim.length - length, 'byte')} too early"
     if crc != claim.crc32c:
         return f"{claim.length:,} bytes from byte {claim.offset} on are not those that were written"
     return ""
-
-
-def _named(one: NamedClaim) -> str:
-    return f"the content {one.name!r}"
 
 
 def _inspected(name: str, contents: int, size: int, problem: str) -> Inspection:
