@@ -12,13 +12,12 @@ from typing import Any, NamedTuple, Protocol
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from kvwal.cluster.figures.messages import REST as REST
 from kvwal.errors import ConfigError
 from kvwal.store.sync import ReadOnlyStore
 
 MOST = 50
 """Queues that have lines of their own: those with the most items, and as many whose oldest item is the oldest."""
-REST = "_rest"
-"""The labels of all other queues together. No business and no queue is called so."""
 _FIGURES: dict[str, tuple[str, Callable[[Iterable[float]], float]]] = {
     "items": ("Items of the queue that can be taken.", sum),
     "in_flight": ("Items that takers hold: taken, and neither committed nor given back.", sum),

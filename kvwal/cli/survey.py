@@ -15,7 +15,7 @@ from kvwal.errors import InvalidName
 from kvwal.history.restore.restore import STAGE as RESTORING
 from kvwal.log.files.names import LOCK
 from kvwal.ports.disk import OS_DISK
-from kvwal.ports.posix.file_locks import is_held
+from kvwal.ports.posix.file_locks import held_by
 from kvwal.ports.space import space_stats
 from kvwal.scrub.diagnose import NOTE, OK, PROBLEM, Finding
 from kvwal.scrub.repair import STAGE as SAVING
@@ -39,10 +39,7 @@ class Survey(NamedTuple):
 
 def lock_holder(folder: Path) -> str:
     """The holder of the lock on the log in `folder`, in its own words; empty for a free lock. Takes no lock itself."""
-    path = folder / LOCK
-    if not is_held(path):
-        return ""
-    return path.read_text().strip() or "a process that left no note"
+    return held_by(folder / LOCK)
 
 
 def survey(root: Path) -> Survey:

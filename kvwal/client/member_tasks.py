@@ -13,6 +13,7 @@ from hazelcast.protocol.codec import client_get_distributed_objects_codec
 from hazelcast.serialization.api import IdentifiedDataSerializable, ObjectDataOutput
 
 from kvwal.cluster.contents.requests import ContentRequest
+from kvwal.cluster.figures.messages import FiguresQuestion
 from kvwal.cluster.queues.requests import QueueRequest
 from kvwal.cluster.requests import (
     POLL_SECONDS,
@@ -191,6 +192,11 @@ def ask_failures(client: HazelcastClient, member: Any) -> HazelcastFuture[Any]:
     return client.get_executor(_HISTORY).execute_on_member(member, _HistoryTask(FailuresQuestion()))
 
 
+def ask_figures(client: HazelcastClient, member: Any) -> HazelcastFuture[Any]:
+    """Ask this member for its figures: a `NodeFigures`, as bytes. It answers before its memory is whole, too."""
+    return client.get_executor(_HISTORY).execute_on_member(member, _FiguresTask(FiguresQuestion()))
+
+
 def ask_objects(client: HazelcastClient) -> HazelcastFuture[Any]:
     """Ask a random member for the service and the name of every object that the cluster has. No object is made of it."""
     codec: Any = client_get_distributed_objects_codec
@@ -291,8 +297,14 @@ class _HistoryTask(_MemberTask):
 
     CLASS_ID = 10
 
-    def __init__(self, question: ClientQuestion | QueueRequest | ContentRequest) -> None:
+    def __init__(self, question: ClientQuestion | QueueRequest | ContentRequest | FiguresQuestion) -> None:
         self._encoded = encode(question)
 
     def write_data(self, object_data_output: ObjectDataOutput) -> None:
         object_data_output.write_byte_array(bytearray(self._encoded))
+
+
+class _FiguresTask(_HistoryTask):
+    """See HistoryRequests.java."""
+
+    CLASS_ID = 35

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import Any, NamedTuple, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 from kvwal.client.address import ClusterAddress
 from kvwal.client.cluster_business import ClusterBusiness
 from kvwal.client.contents.calls import ContentCalls
 from kvwal.client.contents.content import ClusterContents
+from kvwal.client.figures.members import described, figures_of_all
 from kvwal.client.link import Link
 from kvwal.client.member_tasks import MapChanges, ask_failures, ask_objects
 from kvwal.client.queues.blocks import Renewals
@@ -18,6 +19,8 @@ from kvwal.client.queues.calls import QueueCalls
 from kvwal.client.queues.queue import ClusterQueue
 from kvwal.client.queues.structures import ClusterStructures
 from kvwal.client.wire import Encoded
+from kvwal.cluster.figures.messages import ClusterMember as ClusterMember
+from kvwal.cluster.figures.messages import MemberFigures
 from kvwal.cluster.map_names import has_log
 from kvwal.cluster.requests import Failures, decode_failures
 from kvwal.errors import ClusterUnreachable
@@ -26,15 +29,6 @@ from kvwal.structures.map.map import Map
 from kvwal.structures.provenance.state import not_in_cluster
 
 MAP_SERVICE = "hz:impl:mapService"
-NODE = "kvwal.node"
-"""Attribute of a cluster member that names its node."""
-
-
-class ClusterMember(NamedTuple):
-    """A member of the cluster: its address, `host:port`, and its node."""
-
-    address: str
-    node: str
 
 
 class ClusterMap(Map):
@@ -130,13 +124,18 @@ class ClusterStore(Handle):
         """The members of the cluster as this client knows them, oldest first."""
         self._link.check_open()
         members = self._link.client.cluster_service.get_members()
-        return [ClusterMember(_address_of(member), (member.attributes or {}).get(NODE, "")) for member in members]
+        return [described(member) for member in members]
+
+    def figures(self, within: float) -> list[MemberFigures]:
+        """The figures of each member, in whichever phase it is, oldest member first. Waits for them up to so many seconds."""
+        self._link.check_open()
+        return figures_of_all(self._link, within)
 
     def failures(self, member: ClusterMember) -> Failures:
         """The failures of a member's logs and of their maintenance. Raises `ClusterUnreachable` if it has gone."""
         self._link.check_open()
         for one in self._link.client.cluster_service.get_members():
-            if _address_of(one) == member.address:
+            if described(one).address == member.address:
                 told = self._link.result(partial(ask_failures, self._link.client, one), member.address)
                 return decode_failures(bytes(told))
         raise ClusterUnreachable(f"{member.address} is no member of the cluster any more.", hint="Ask again.")
@@ -168,8 +167,3 @@ def _log_of(link: Link, name: str) -> ClusterBusiness:
 
 def _call_here(call: Callable[[], None]) -> None:
     call()
-
-
-def _address_of(member: Any) -> str:
-    """The address of a member, as Hazelcast's client knows it, in the form `host:port`."""
-    return f"{member.address.host}:{member.address.port}"

@@ -106,4 +106,5 @@ def _read(path: Path) -> tuple[Token, ...]:
 
 
 def _unreadable(path: Path, error: OSError) -> ConfigError:
-    return ConfigError(f"the token file {path} cannot be read ({error.strerror}).", hint=_HINT)
+    hint = "Mend its owner and mode: the user of kvwal must read it." if isinstance(error, PermissionError) else _HINT
+    return ConfigError(f"the token file {path} cannot be read ({error.strerror}).", hint=hint)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import NamedTuple
 
 from kvwal.console.access import Access
+from kvwal.console.figures.shared import SharedFigures
 from kvwal.console.queries.question import Place
 from kvwal.console.queries.runner import Queries
 from kvwal.console.shared_reader import SharedReader
@@ -14,7 +14,6 @@ from kvwal.console.sparkstate.kept_states import KeptStates
 from kvwal.lineage.openlineage.event_store import EventStore
 from kvwal.location.readers import LocationWriter
 from kvwal.ports.tasks import Workers
-from kvwal.scrub.diagnose import Finding
 
 
 class Writes(NamedTuple):
@@ -28,8 +27,8 @@ class Console(NamedTuple):
     """A console: what its routes read, what they write, who may ask, and what pages say about it.
 
     `writes` is None in a console that only reads. `location` is the location as its user typed it, without credentials.
-    `examine` finds what `kvwal doctor` says; it is called on a worker. `stopping` is set before the server ends its requests.
-    `states` are those of Spark applications whose event logs are kept.
+    `figures` are those of its nodes and logs, with what `kvwal doctor` says; they are looked at on a worker. `stopping` is set
+    before the server ends its requests. `states` are those of Spark applications whose event logs are kept.
     """
 
     location: str
@@ -39,6 +38,6 @@ class Console(NamedTuple):
     access: Access
     place: Place
     queries: Queries
-    examine: Callable[[], list[Finding]]
+    figures: SharedFigures
     stopping: asyncio.Event
     states: KeptStates

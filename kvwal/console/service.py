@@ -6,12 +6,14 @@ import asyncio
 import signal
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, NamedTuple
 
 from kvwal.cluster.token import TokenSource
 from kvwal.console.access import Access, is_loopback_name
 from kvwal.console.application import application
-from kvwal.console.findings import Findings
+from kvwal.console.figures.examinations import Examinations
+from kvwal.console.figures.shared import SharedFigures, beside_of
 from kvwal.console.parts import Console, Writes
 from kvwal.console.queries.question import Place as Place
 from kvwal.console.queries.runner import Queries
@@ -81,7 +83,7 @@ async def _serve(address: Address, tokens: TokenSource | None, served: Served, b
             Access(tokens),
             served.place,
             queries,
-            Findings(served.examine, SYSTEM),
+            SharedFigures(Examinations(served.examine, partial(beside_of, reads), SYSTEM), SYSTEM),
             stop,
             KeptStates(),
         )

@@ -97,6 +97,7 @@ class ArchiveReader:
                 "objects": len(infos),
                 "entries": sum(info.footer.rows for info in infos),
                 "bytes": sum(info.size for info in infos),
+                "newest_object_ms": max((info.modified_ms for info in infos), default=None),
             }
         return {
             "archive": self._objects.url,

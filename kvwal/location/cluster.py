@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvwal.client.history.all_changes import all_changes
 from kvwal.client.wire import Encoded
+from kvwal.cluster.figures.messages import MemberFigures
 from kvwal.cluster.map_names import to_business, to_map
 from kvwal.cluster.requests import NOW, Page
 from kvwal.entry import DataEntry, Entry, is_live
@@ -96,6 +97,10 @@ class ClusterMaps:
             "members": {member.node: member.address for member in self._store.members()},
             "businesses": {name: {"entries": len(self.map(name))} for name in self.businesses()},
         }
+
+    def figures(self, within: float) -> list[MemberFigures]:
+        """The figures of each member: see `ClusterStore.figures`."""
+        return self._store.figures(within)
 
     def _changes(self, business: str, structure: str) -> pa.Table:
         """The changes of a structure beside the own map. Raises `ConfigError` for those of the own map."""

@@ -76,6 +76,8 @@ class JavaObjects:
     """HistoryRequests.java, for clients"""
     peer_requests: Any
     """HistoryRequests.java, for other members"""
+    figure_requests: Any
+    """HistoryRequests.java, for clients that ask for figures"""
 
     @staticmethod
     def create() -> JavaObjects:
@@ -87,6 +89,7 @@ class JavaObjects:
             queues=java("kvwal.log.BatchQueues")(), gate=gate, fence=java("kvwal.clock.OwnershipFence")(), leases=leases,
             link_monitor=java("kvwal.quorum.LinkMonitor")(), majority=majority,
             history_requests=requests(gate, majority), peer_requests=requests.ofPeers(),
+            figure_requests=requests.ofFigures(),
         )  # fmt: skip
 
 
@@ -114,6 +117,7 @@ def configuration(options: NodeOptions, archive: str | None, java_objects: JavaO
     java_objects.link_monitor.configure(config)
     java_objects.history_requests.configure(config)
     java_objects.peer_requests.configure(config)
+    java_objects.figure_requests.configure(config)
     config.addSplitBrainProtectionConfig(protection.setFunctionImplementation(guard))
     for pattern in (f"{VOLATILE}*", f"{INTERNAL}*", AGREED, STATUSES):
         config.addMapConfig(java("com.hazelcast.config.MapConfig")(pattern))

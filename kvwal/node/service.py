@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import signal
 from collections.abc import Coroutine
 from functools import partial
@@ -24,13 +25,14 @@ from kvwal.node.adapters.destroyed_maps import MissedDestroySearch, may_retire_l
 from kvwal.node.adapters.rejoin_repair import Rejoin
 from kvwal.node.config import NodeOptions
 from kvwal.node.health.http import HttpAccess, HttpServer, application
-from kvwal.node.health.metrics import Metrics
+from kvwal.node.health.metrics import LineCount, Metrics
 from kvwal.node.health.status import Certificate, NodeStatus
 from kvwal.node.health.token_watch import TokenWatch
 from kvwal.node.lifecycle import Lifecycle, Phase
 from kvwal.node.local_logs import has_new_root, is_alone, open_logs
 from kvwal.node.log_bridge import LogBridge
 from kvwal.node.parts import Pools, ServingParts, build_parts
+from kvwal.node.requests.figures_service import FiguresService
 from kvwal.node.requests.loop import Answer, RequestLoop
 from kvwal.node.requests.lost_tails import LostTailCloser
 from kvwal.node.serving import ServingLoop
@@ -69,6 +71,7 @@ class Service:
         self._token_watch = TokenWatch(files, self._change_tokens, self._pools.workers)
         self._bounds = ClockBounds(memoryview(self._java.fence.stamped()))
         metrics = Metrics(options.file.volatile)
+        logging.getLogger().addHandler(LineCount(metrics))
         self._engine = Engine(
             self._store_options(metrics), own_loop=True, memory=self._memory,
             hybrid=lambda: BoundedClock(self._bounds), flush_of=self._flush_of,
@@ -177,6 +180,8 @@ class Service:
         file = MembershipFile(context.disk, context.root, context.namespace, context.cluster, self._engine.node)
         alone = await workers.run(lambda: is_alone(options, self._engine, file.read()))
         record = self._record = LocalMembership(file, workers, options.node, str(options.address), alone=alone)
+        figures = FiguresService(self._status, lambda: record.members, self._pools.scrapers)
+        self._answer(self._java.figure_requests, figures.answer)
         config = member.configuration(options, context.archive_url, self._java)
         self._lifecycle.to(Phase.RECOVERING)
         await open_logs(self._engine)
@@ -251,6 +256,7 @@ class Service:
             task.cancel()
         self._java.history_requests.close()
         self._java.peer_requests.close()
+        self._java.figure_requests.close()
         await asyncio.gather(*self._background, return_exceptions=True)
         whole = self._java.gate.lost() is None
         if served and whole and self._parts is not None:

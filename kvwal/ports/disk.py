@@ -216,6 +216,11 @@ class Lock(Protocol):
         ...
 
 
+def others_may_read(path: Path) -> bool:
+    """Whether a file's mode lets every user of the machine read it."""
+    return bool(path.stat().st_mode & 0o004)
+
+
 class OsDisk:
     """The file system of the machine."""
 

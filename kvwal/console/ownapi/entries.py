@@ -11,7 +11,10 @@ from typing import Any, cast
 from starlette.responses import Response
 
 from kvwal.codecs import registry
+from kvwal.console.access import is_of_another_site
 from kvwal.console.bodies import Refused
+from kvwal.console.figures.renewal import renew
+from kvwal.console.figures.told import finding, told, worst
 from kvwal.console.ownapi import shapes
 from kvwal.console.ownapi.operations import Asked
 from kvwal.console.parts import Console
@@ -21,14 +24,12 @@ from kvwal.errors import CodecError
 from kvwal.location.entry_text import as_json
 from kvwal.location.moments import MomentReader
 from kvwal.location.readers import LocationReader
-from kvwal.scrub.diagnose import NOTE, OK, PROBLEM, Finding
 from kvwal.sql.text import encode_json
 from kvwal.store.reading.business_reader import BusinessReader
 from kvwal.structures.map.state import after_prefix
 from kvwal.structures.map.view import KeyBounds
 
 Identity = tuple[str, bytes]
-_LEVELS = (PROBLEM, NOTE, OK)
 
 
 def json_answer(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -121,15 +122,31 @@ async def businesses(console: Console, asked: Asked) -> Response:
 
 async def health(console: Console, asked: Asked) -> Response:
     """What `kvwal doctor` says of the location."""
-    findings = await console.workers.run(console.examine)
-    told = [shapes.Finding(level=each.level, about=each.about, text=each.text, todo=each.todo) for each in findings]
-    return json_answer(shapes.Health(location=console.location, status=worst(findings), findings=told))
+    examinations = console.figures.examinations
+    examination = await console.workers.run(examinations.now if _wants_now(asked) else examinations.last)
+    renew(console)
+    return json_answer(
+        shapes.Health(
+            location=console.location,
+            status=worst(examination.findings),
+            findings=[finding(each) for each in examination.findings],
+            examined_seconds_ago=round(examinations.age(examination), 1),
+        )
+    )
 
 
-def worst(findings: list[Finding]) -> str:
-    """The worst level of some findings."""
-    levels = {finding.level for finding in findings}
-    return next((level for level in _LEVELS if level in levels), OK)
+async def operations(console: Console, asked: Asked) -> Response:
+    """The figures of nodes, logs and archive, with what `kvwal doctor` says."""
+    if _wants_now(asked):
+        await console.workers.run(console.figures.examinations.now)
+    looked = await console.reads.ask(console.figures.look)
+    renew(console)
+    return json_answer(told(console.location, looked))
+
+
+def _wants_now(asked: Asked) -> bool:
+    """Whether to examine now. A link on a page of another site starts no work."""
+    return asked.flag("now") and not is_of_another_site(asked.request)
 
 
 async def stats(console: Console, asked: Asked) -> Response:

@@ -219,11 +219,98 @@ class Finding(TypedDict):
 
 
 class Health(TypedDict):
-    """What `kvwal doctor` says. `status` is the worst level of a finding."""
+    """What `kvwal doctor` says, at most some minutes ago. `status` is the worst level of a finding."""
 
     location: str
     status: str
     findings: list[Finding]
+    examined_seconds_ago: float
+
+
+class NodeFigures(TypedDict):
+    """A node of a cluster. One that does not answer has null for its figures, and `told` says why.
+
+    It counts since its start, its fdatasyncs over `fsync_within_seconds`. `told` is what it says of itself beside its phase.
+    `refused_writes` are by error, `warnings` and `errors` lines of its log. From a `memory_ratio` of 1 on puts are refused.
+    """
+
+    node: str
+    address: str | None
+    phase: str | None
+    serves: bool | None
+    told: str
+    written_entries: int | None
+    refused_writes: dict[str, int] | None
+    fsyncs: int | None
+    fsync_within_seconds: float | None
+    fsync_p50_seconds: float | None
+    fsync_p99_seconds: float | None
+    warnings: int | None
+    errors: int | None
+    disk_usable_bytes: int | None
+    disk_capacity_bytes: int | None
+    memory_ratio: float | None
+
+
+class LogFigures(TypedDict):
+    """A log of a node. Of many logs of a node the largest and those in trouble are told, the others together as `_rest`.
+
+    `holder` is the process that holds a folder's log, empty if none does, null in a cluster. `trouble` has a sentence for each.
+    What is not known is null. In a folder the archive and the contents are those of the last examination.
+    """
+
+    business: str
+    node: str
+    last_sequence: int | None
+    bytes: int | None
+    content_bytes: int | None
+    snapshot_sequence: int | None
+    checkpoint_age_seconds: float | None
+    archived_sequence: int | None
+    archive_lag_entries: int | None
+    archive_lag_seconds: float | None
+    holder: str | None
+    trouble: list[str]
+
+
+class MapFigures(TypedDict):
+    """A map in the memory of a cluster: its entries and about their bytes, the copies of all nodes that answer."""
+
+    map: str
+    entries: int
+    bytes: int
+
+
+class ArchivedLog(TypedDict):
+    """What an archive holds of a log."""
+
+    business: str
+    node: str
+    objects: int
+    entries: int
+    bytes: int
+    last_sequence: int
+    newest_object_age_seconds: float | None
+
+
+class Operations(TypedDict):
+    """The figures of the location, and the last examination of it. `kind` is `cluster`, `folder` or `archive`.
+
+    `status` is the worst level of a finding, null without an examination: of an archive. `note` says what is missing.
+    """
+
+    location: str
+    kind: str
+    status: str | None
+    findings: list[Finding]
+    examined_seconds_ago: float | None
+    note: str
+    disk_usable_bytes: int | None
+    disk_capacity_bytes: int | None
+    nodes: list[NodeFigures]
+    logs: list[LogFigures]
+    maps: list[MapFigures]
+    archived: list[ArchivedLog]
 
 
 Stats = dict[str, Any]

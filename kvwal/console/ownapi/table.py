@@ -18,6 +18,7 @@ from kvwal.console.ownapi.operations import (
     Parameter,
     choice,
     count,
+    flag,
     text,
 )
 from kvwal.console.ownapi.watches import Watches
@@ -40,6 +41,9 @@ _DATASET = text("dataset", "The data set: s3://lake/mart/sales, a path, or a tab
 _CONTENTS = text("contents", "The name of the contents in the business; without it the business's own.")
 _NAME = text("name", "The name of a content.", required=True)
 _QUEUE = text("queue", "The name of the queue in the business; without it the business's own.")
+_NOW = flag(
+    "now", "Examine the location now; without it the last examination is told, and a new one begins if it is old."
+)
 _SQL_LIMITS = (
     AT,
     count("limit", "The most rows of the answer.", 10_000, sql.MOST_ROWS),
@@ -180,6 +184,16 @@ _OF_HEALTH = (
         "health",
         entries.health,
         {200: Answer("The findings.", shapes.Health)},
+        (_NOW,),
+    ),
+    Operation(
+        "GET",
+        "/operations",
+        "The nodes with their phases, latency and errors; logs and archive with sizes and lag; what `kvwal doctor` says.",
+        "health",
+        entries.operations,
+        {200: Answer("The figures.", shapes.Operations)},
+        (_NOW,),
     ),
     Operation(
         "GET",

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import heapq
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
+from kvwal.cluster.figures.quantiles import Bucket
+from kvwal.ports.clock import SYSTEM
 from kvwal.prometheus import REST, FiguresOfQueues
 
 _SECONDS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+_LEVELS = ("warning", "error")
 _SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 _PER_BUSINESS = {
     "last_sequence": "Entries written to the log so far.",
@@ -40,6 +44,8 @@ class Metrics:
 
     def __init__(self, volatile: Sequence[str] = ()) -> None:
         """`volatile` are the services without a log that the node's file allows."""
+        self.started_ms = SYSTEM.wall_ms()
+        """Since when they are counted (unix ms)."""
         self._registry = CollectorRegistry()
         services = self._gauge(
             "kvwal_volatile_service", "1 for a service without a log that clients may use.", "service"
@@ -60,6 +66,11 @@ class Metrics:
         self._refused = Counter(
             "kvwal_refused_writes", "Submissions that were not written, by error.", ["reason"], registry=self._registry
         )
+        self._lines = Counter(
+            "kvwal_log_lines", "Warnings and errors that this node has logged.", ["level"], registry=self._registry
+        )
+        for level in _LEVELS:
+            self._lines.labels(level)
         self._group = self._histogram("kvwal_group_entries", "Entries written as one group.", _SIZES)
         self._bytes = Counter("kvwal_written_bytes", "Bytes that groups took in the log.", registry=self._registry)
         self._queued = self._histogram("kvwal_queue_seconds", "How long the first of a group waited.", _SECONDS)
@@ -90,6 +101,28 @@ class Metrics:
     def refused(self, reason: str, submissions: int) -> None:
         """See `LogMetrics.refused`."""
         self._refused.labels(reason).inc(submissions)
+
+    def line(self, level: int) -> None:
+        """Count a line of this node's log, by its level in the module `logging`."""
+        if level >= logging.WARNING:
+            self._lines.labels(_LEVELS[level >= logging.ERROR]).inc()
+
+    def fsyncs(self) -> list[Bucket]:
+        """The histogram of the fdatasyncs since the start."""
+        samples = [sample for family in self._sync.collect() for sample in family.samples]
+        return [(float(one.labels["le"]), int(one.value)) for one in samples if one.name.endswith("_bucket")]
+
+    def written(self) -> int:
+        """The number of entries written since the start."""
+        return sum(_counted(self._entries, None).values())
+
+    def refused_writes(self) -> dict[str, int]:
+        """The number of submissions that were refused since the start, by error."""
+        return _counted(self._refused, "reason")
+
+    def lines(self) -> dict[str, int]:
+        """The number of warnings and of errors in this node's log since the start."""
+        return _counted(self._lines, "level")
 
     def page(
         self,
@@ -141,6 +174,24 @@ class Metrics:
 
     def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
         return Histogram(name, text, buckets=buckets, registry=self._registry)
+
+
+def _counted(counter: Counter, label: str | None) -> dict[str, int]:
+    """The values of a counter by its label."""
+    samples = [sample for family in counter.collect() for sample in family.samples if sample.name.endswith("_total")]
+    return {sample.labels[label] if label else "": int(sample.value) for sample in samples}
+
+
+class LineCount(logging.Handler):
+    """A handler that counts the lines of a node's log."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        super().__init__(logging.WARNING)
+        self._metrics = metrics
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See `logging.Handler.emit`."""
+        self._metrics.line(record.levelno)
 
 
 def bounded(businesses: dict[str, dict[str, Any]], most: int = MOST) -> dict[str, dict[str, Any]]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from kvwal.cluster.figures.messages import NodeFigures, log_figures
 from kvwal.cluster.map_names import INTERNAL
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.hlc import to_text
 from kvwal.node.health.memory_limit import NEARLY_FULL
-from kvwal.node.health.metrics import MOST, Metrics
+from kvwal.node.health.metrics import MOST, Metrics, bounded
 from kvwal.node.health.token_watch import TokenFile
 from kvwal.node.jvm import java
 from kvwal.node.lifecycle import Lifecycle, Phase
@@ -128,6 +129,29 @@ class NodeStatus:
         """The logs whose last write found no room on the disk: business name to error."""
         writers = {name: business.log.writer for name, business in self._engine.businesses.items()}
         return {name: str(writer.full) for name, writer in writers.items() if writer.full is not None}
+
+    def figures(self, serves: bool, details: Mapping[str, object], known: Mapping[str, str]) -> NodeFigures:
+        """The figures for clients: those of /metrics, with the answer of `ready`. Called off the event loop, as `page` is."""
+        stats, parts = self._engine.stats(), self._parts()
+        disk = stats["disk"] or {}
+        others = dict(details)
+        return NodeFigures(
+            node=self._engine.node,
+            started_ms=self._metrics.started_ms,
+            phase=str(others.pop("phase")),
+            serves=serves,
+            details=others,
+            logs={name: log_figures(each) for name, each in bounded(stats["businesses"]).items()},
+            maps=self._maps(),
+            written=self._metrics.written(),
+            refused=self._metrics.refused_writes(),
+            fsyncs=self._metrics.fsyncs(),
+            lines=self._metrics.lines(),
+            disk_usable_bytes=disk.get("usable_bytes"),
+            disk_capacity_bytes=disk.get("capacity_bytes"),
+            memory_ratio=None if parts is None else parts.memory_limit.ratio,
+            members=dict(known),
+        )
 
     def page(self) -> bytes:
         """The page of metrics in Prometheus' text format. Called off the event loop, which has the clients' writes."""

@@ -32,6 +32,7 @@ _FLOCK = struct.Struct("hhqqi4x")
 """`struct flock`: type, whence, start, length, pid (0 for a lock of an open file description)."""
 _MOST = (1 << 62) - 1
 _ATTEMPTS = 10
+_NO_NOTE = "a process that left no note"
 _MODE = 0o640
 _MADV_DONTFORK = 10
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)
@@ -130,7 +131,7 @@ def _take(path: Path, fd: int, note: str) -> FileLock | str | None:
     """See `take`; None if the lock file was removed or replaced meanwhile."""
     folder = _inode(os.stat(path.parent))
     if not _lock(fd, folder):
-        return os.pread(fd, 4096, 0).decode("utf-8", "replace").strip() or "a process that left no note"
+        return os.pread(fd, 4096, 0).decode("utf-8", "replace").strip() or _NO_NOTE
     held = FileLock(path, _inode(os.fstat(fd)), folder, _map(fd))
     if not held.in_place():
         held.release()
@@ -196,6 +197,13 @@ def is_held(path: Path) -> bool:
     finally:
         os.close(fd)
     return bool(_FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
+
+
+def held_by(path: Path) -> str:
+    """The note of the process that holds the lock of the lock file `path`; empty if none does. See `is_held`."""
+    if not is_held(path):
+        return ""
+    return path.read_text(errors="replace").strip() or _NO_NOTE
 
 
 def mark_written(fd: int) -> None:

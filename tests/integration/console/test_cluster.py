@@ -44,8 +44,23 @@ def test_keys_pages_and_sql_of_a_cluster(running: RunningConsole) -> None:
     assert [each["items"] for each in get(running.url, "/queues", {"business": "work"}).json["queues"]] == [3]
     for path in ("/store", "/store/jobs", "/operations", "/store/work/queues"):
         assert send(running.url, "GET", path).status == 200, path
-    assert get(running.url, "/businesses/jobs/contents").status == 404
+    assert get(running.url, "/businesses/jobs/contents").json["contents"] == []
     assert get(running.url, "/businesses/jobs/provenance").status == 404
+
+
+def test_operations_show_the_figures_that_the_node_tells(node: Node, running: RunningConsole) -> None:
+    told, metrics = get(running.url, "/operations").json, node.figures()
+    (shown,) = told["nodes"]
+    assert (told["kind"], shown["node"], shown["phase"], shown["serves"]) == ("cluster", node.name, "serving", True)
+    assert 0 < shown["fsync_p50_seconds"] <= shown["fsync_p99_seconds"]
+    assert (shown["written_entries"], shown["refused_writes"]) == (metrics["kvwal_entries_total"], {})
+    assert shown["disk_usable_bytes"] > 0
+    (log,) = [each for each in told["logs"] if each["business"] == "jobs"]
+    assert (log["node"], log["last_sequence"]) == (node.name, metrics['kvwal_last_sequence{business="jobs"}'])
+    assert log["checkpoint_age_seconds"] >= 0
+    assert {each["map"]: each["entries"] for each in told["maps"]}["jobs"] == 10
+    (row,) = send(running.url, "GET", "/operations?format=json&table=nodes").json
+    assert (row["node"], row["phase"]) == (node.name, "serving")
 
 
 def test_a_write_on_a_condition_and_a_watch(running: RunningConsole) -> None:
@@ -74,6 +89,7 @@ def test_a_cluster_that_goes_and_comes_back(node: Node, running: RunningConsole)
     node.kill()
     reply = send(running.url, "GET", KEY)
     assert (reply.status, reply.headers.get("retry-after")) == (503, "2"), reply
+    assert send(running.url, "GET", "/operations").status in (200, 503)
     page = send(running.url, "GET", "/store/jobs")
     assert (page.status, b'class="sentence"' in page.body) == (503, True)
     assert send(running.url, "GET", "/healthz").status == 200

@@ -48,6 +48,7 @@ OPERATIONS = [(each.method, each.path) for each in operations() if not each.path
 
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
+@pytest.mark.variants(7)
 def test_no_answer_is_outside_of_the_document(schema: Any, method: str, path: str) -> None:
     """Not of a watch, whose answer has no end."""
 
@@ -78,7 +79,7 @@ def test_answers_are_of_their_schemas(url: str, tmp_path: Path) -> None:
     asked: list[tuple[str, dict[str, str]]] = [
         ("/businesses", {}), ("/businesses/{business}/keys", {}), ("/businesses/{business}/key", {"key": "job-001"}),
         ("/businesses/{business}/history", {"key": "job-001"}), ("/queues", {}), ("/health", {}), ("/stats", {}),
-        ("/sql", {"sql": "SELECT * FROM jobs"}), ("/datasets", {}),
+        ("/sql", {"sql": "SELECT * FROM jobs"}), ("/datasets", {}), ("/operations", {}),
     ]  # fmt: skip
     for path, query in asked:
         schema = served["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]

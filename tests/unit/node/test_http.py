@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+import os
+import socket
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from selectors import DefaultSelector, SelectorKey
@@ -147,3 +150,31 @@ def test_a_server_that_nobody_asks_waits_and_its_answers_have_their_time() -> No
     workers.close()
     assert waits.longest[0] is None
     assert abs(parsedate_to_datetime(headers["date"]) - datetime.now(UTC)) < timedelta(minutes=1)
+
+
+def sockets_connected_to(port: int) -> Iterator[socket.socket]:
+    """The sockets of this process whose other end has this port. Each is a copy, and shares its options."""
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(name))) as each:
+            if each.family == socket.AF_INET and each.getpeername()[1] == port:
+                yield each
+
+
+def test_no_part_of_an_answer_waits_for_the_receipt_of_the_one_before() -> None:
+    """Nagle's algorithm does so, and the receipt takes a client 40 ms."""
+    workers, address = ThreadWorkers("scrapers", 1), Address("127.0.0.1", free_port())
+
+    async def options() -> list[int]:
+        server = HttpServer(application(lambda: (True, {}), figures, workers, OPEN), address)
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n")
+        await reader.readuntil(b"}")
+        port = writer.get_extra_info("sockname")[1]
+        found = [each.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for each in sockets_connected_to(port)]
+        writer.close()
+        await writer.wait_closed()
+        await server.close()
+        return found
+
+    assert asyncio.run(options()) == [1]
+    workers.close()

@@ -31,29 +31,41 @@ public final class HistoryRequests {
     private static final String SERVICE = "kvwal.questions";
     /** Executor for requests of members. No client's request uses it, so members that ask each other cannot deadlock. */
     private static final String PEERS = "kvwal.peers";
+    private static final String FIGURES = "kvwal.figures";
     private static final long ASK_AGAIN_MILLIS = 10_000;
     private static final int AT_ONCE = 64;
     private static final HistoryRequest END = new HistoryRequest(new byte[0]);
 
+    private final String service;
     private final ReadyGate gate;
     private final Majority majority;
     private final BlockingQueue<HistoryRequest> asked = new LinkedBlockingQueue<>();
     private volatile boolean closed;
 
     public HistoryRequests(ReadyGate gate, Majority majority) {
+        this(SERVICE, gate, majority);
+    }
+
+    private HistoryRequests(String service, ReadyGate gate, Majority majority) {
+        this.service = service;
         this.gate = gate;
         this.majority = majority;
     }
 
     /** Requests of members: answered before memory is whole, too. */
     public static HistoryRequests ofPeers() {
-        return new HistoryRequests(null, null);
+        return new HistoryRequests(PEERS, null, null);
+    }
+
+    /** Requests of clients for the figures of this member: answered before memory is whole, too. */
+    public static HistoryRequests ofFigures() {
+        return new HistoryRequests(FIGURES, null, null);
     }
 
     /** Makes this the queue of the member with this configuration. */
     public void configure(Config config) {
-        config.getUserContext().put(gate == null ? PEERS : SERVICE, this);
-        config.getExecutorConfig(gate == null ? PEERS : TaskIds.HISTORY).setPoolSize(AT_ONCE);
+        config.getUserContext().put(service, this);
+        config.getExecutorConfig(PEERS.equals(service) ? PEERS : TaskIds.HISTORY).setPoolSize(AT_ONCE);
     }
 
     /** The answer of the member with this UUID; null if the member is gone, or has not answered after `millis`. */
@@ -187,6 +199,19 @@ public final class HistoryRequests {
         @Override
         public int getClassId() {
             return TaskIds.ASK_PEER;
+        }
+    }
+
+    /** Task of a client that asks for figures. */
+    public static final class AskFigures extends Asked {
+        @Override
+        String service() {
+            return FIGURES;
+        }
+
+        @Override
+        public int getClassId() {
+            return TaskIds.ASK_FIGURES;
         }
     }
 }

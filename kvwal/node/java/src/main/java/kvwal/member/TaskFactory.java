@@ -53,6 +53,7 @@ public final class TaskFactory implements DataSerializableFactory {
             case TaskIds.FORCE_UNLOCK: return new ForceUnlock();
             case TaskIds.READ_LATEST: return new LatestTimestamps.Read();
             case TaskIds.OF_STRUCTURE: return new OfStructure();
+            case TaskIds.ASK_FIGURES: return new HistoryRequests.AskFigures();
             default: throw new IllegalArgumentException(TaskIds.UNKNOWN + number);
         }
     }

@@ -5,7 +5,7 @@ package kvwal.node;
  * 2, 3, 4 and 14 were tasks of earlier versions.
  */
 public final class TaskIds {
-    /** Number of the factory. kvwal/client knows it, both timed tasks, ASK_HISTORY, KEY_PREFIX and OF_STRUCTURE. */
+    /** Number of the factory. kvwal/client knows it, both timed tasks, ASK_HISTORY, ASK_FIGURES, KEY_PREFIX and OF_STRUCTURE. */
     public static final int FACTORY = 27510;
     public static final int RUN_TRANSACTION = 1;
     public static final int APPEND_BATCH = 5;
@@ -33,6 +33,7 @@ public final class TaskIds {
     public static final int FORCE_UNLOCK = 32;
     public static final int READ_LATEST = 33;
     public static final int OF_STRUCTURE = 34;
+    public static final int ASK_FIGURES = 35;
 
     /** Executor of clients' transactions, with a thread for each that is under way. */
     public static final String TRANSACTIONS = "kvwal";
@@ -49,6 +50,6 @@ public final class TaskIds {
     /** Whether a client may send the task of this number; all others are for members only. */
     public static boolean isOfClients(int number) {
         return number == RUN_TRANSACTION || number == RUN_CONDITIONAL || number == RUN_TIMED || number == RUN_TIMED_CONDITIONAL
-            || number == ASK_HISTORY;
+            || number == ASK_HISTORY || number == ASK_FIGURES;
     }
 }

@@ -1,0 +1,1 @@
+"""Figures that all members of a cluster tell a client."""
