@@ -11,6 +11,7 @@ from starlette.routing import Route
 from kvwal.console import openlineage
 from kvwal.console.headers import with_headers
 from kvwal.console.ownapi.routes import routes as own_routes
+from kvwal.console.pages.routes import not_found
 from kvwal.console.pages.routes import routes as page_routes
 from kvwal.console.parts import Console
 from kvwal.console.sparkapi.routes import routes as spark_routes
@@ -31,6 +32,7 @@ def application(console: Console) -> Starlette:
             *page_routes(console),
         ],
         middleware=[Middleware(with_headers)],
+        exception_handlers={404: not_found(console)},
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
@@ -223,15 +223,20 @@ def _reason(app: Application) -> str:
 def runs(records: Records, name: str, last: int = LAST_RUNS) -> list[RecordedRun]:
     """The last runs of the applications called `name`, oldest first; without any, of SQL executions, else of jobs."""
     records = indexed(records)
-    named = [
-        _run(application.prefix, "application", application.app, application.app.status)
-        for application in applications(records)
-        if application.app.name == name
-    ]
-    if not named:
-        sql, jobs = _runs_of_parts(records, name)
-        named = sql or jobs
-    return sorted(named, key=lambda run: (run.started, run.prefix, run.what))[-last:]
+    named = runs_of((each for each in applications(records) if each.app.name == name), last)
+    if named:
+        return named
+    sql, jobs = _runs_of_parts(records, name)
+    return _last_of(sql or jobs, last)
+
+
+def runs_of(recorded: Iterable[RecordedApplication], last: int = LAST_RUNS) -> list[RecordedRun]:
+    """The last runs of these applications, oldest first."""
+    return _last_of([_run(each.prefix, "application", each.app, each.app.status) for each in recorded], last)
+
+
+def _last_of(found: list[RecordedRun], last: int) -> list[RecordedRun]:
+    return sorted(found, key=lambda run: (run.started, run.prefix, run.what))[-last:]
 
 
 def _runs_of_parts(records: RecordReader, name: str) -> tuple[list[RecordedRun], list[RecordedRun]]:

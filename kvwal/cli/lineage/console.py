@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -13,8 +14,10 @@ from kvwal.cli.commands.doctor import findings_of
 from kvwal.cli.locations import StoreSelection
 from kvwal.cluster.token import read_token
 from kvwal.errors import ConfigError
+from kvwal.location.parse import FolderLocation
 from kvwal.node.command import log_as_json
 from kvwal.node.config import parse_address
+from kvwal.ports.disk import others_may_read
 from kvwal.ports.logger import get_logger
 from kvwal_archive.objects import without_credentials
 
@@ -52,8 +55,13 @@ def console(
     check_access(address, tokens)
     log_as_json()
     log = get_logger(__name__)
-    began = partial(log.info, "the console serves", http=http, location=selection.location, writes=allow_writes)
-    shown = without_credentials(selection.location)
+    if tokens is not None and tokens.path is not None and others_may_read(tokens.path):
+        log.warning(
+            "every user of this machine may read the token file", file=str(tokens.path), hint=f"chmod 600 {tokens.path}"
+        )
+    at = selection.parsed()  # pages show a folder with its whole path: their readers are in other folders
+    shown = os.path.abspath(at.root) if isinstance(at, FolderLocation) else without_credentials(selection.location)
+    began = partial(log.info, "the console serves", http=http, location=shown, writes=allow_writes)
     read = replace(selection, node=None) if allow_writes else selection  # it writes as one node, and reads all of them
     place = Place(read.location, read.namespace, read.cluster, read.node, read.archive)
     served = Served(shown, place, read.reader, partial(findings_of, read), None)

@@ -6,14 +6,16 @@ texts in it are escaped as everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from math import ceil, floor, log10
 from typing import NamedTuple
 
 from markupsafe import Markup
 
-WIDTH, HALF = 1000.0, 620.0
-"""Units across a wide picture, and across one of two side by side. A picture is scaled to the room that it has."""
+WIDTH, HALF, NARROW = 1270.0, 620.0, 316.0
+"""Units across a wide picture, across one of two side by side, and across one on a phone. A picture is scaled to its room."""
 
 
 class Part(NamedTuple):
@@ -57,13 +59,18 @@ def picture(width: float, height: float, title: str, inner: Iterable[Markup], ki
     drawn = Markup("").join(inner)
     role = "group" if "<a " in drawn else "img"  # a reader of the screen is told nothing of what is inside an image
     return Markup('<svg class="{}" viewBox="0 0 {:g} {:g}" role="{}" aria-label="{}">{}</svg>').format(
-        kind if width == WIDTH else f"{kind} half", width, height, role, title, drawn
+        kind + {WIDTH: "", HALF: " half", NARROW: " narrow"}.get(width, ""), width, height, role, title, drawn
     )
+
+
+def _at_both_widths(draw: Callable[[float], Markup], width: float) -> Markup:
+    """A picture for a desk, and one for a phone, where the text of the first would be too small. A page shows one of them."""
+    return Markup('<div class="desk">{}</div><div class="phone">{}</div>').format(draw(width), draw(NARROW))
 
 
 def rectangle(x: float, y: float, width: float, height: float, kind: str, text: str = "", link: str = "") -> Markup:
     """A rectangle, with a text that shows when one points at it."""
-    told = Markup("<title>{}</title>").format(text) if text else Markup("")
+    told = Markup("<title{}>{}</title>").format(_utc(text), text) if text else Markup("")
     shape = Markup('<rect x="{:.6g}" y="{:.6g}" width="{:.6g}" height="{:.6g}" rx="1.5" class="{}">{}</rect>').format(
         x, y, width, height, kind, told
     )
@@ -73,8 +80,18 @@ def rectangle(x: float, y: float, width: float, height: float, kind: str, text: 
 
 
 def label(x: float, y: float, text: str, kind: str = "soft", anchor: str = "start") -> Markup:
-    """A text."""
-    return Markup('<text x="{:.6g}" y="{:.6g}" class="{}" text-anchor="{}">{}</text>').format(x, y, kind, anchor, text)
+    """A text. A time in it is shown in the zone of the reader, as those of `texts.moment` are."""
+    return Markup('<text x="{:.6g}" y="{:.6g}" class="{}" text-anchor="{}"{}>{}</text>').format(
+        x, y, kind, anchor, _utc(text), text
+    )
+
+
+def _utc(text: str) -> Markup:
+    """The attribute by which the script of pages finds texts that begin with a time in UTC."""
+    return Markup(" data-utc") if _MOMENT.match(text) else Markup("")
+
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\dZ")
 
 
 def line(x1: float, y1: float, x2: float, y2: float, kind: str = "grid") -> Markup:
@@ -112,6 +129,24 @@ def nice_ceiling(value: float) -> float:
     return next(step * power for step in (1.0, 2.0, 2.5, 5.0, 10.0) if step * power >= value * 0.999_999)
 
 
+_DURATIONS = (1, 2, 4, 6, 10, 20, 30, 40, 60, 120, 240, 360, 600, 1200, 1800, 2400, 3600, 7200, 14400, 21600, 28800, 43200,
+              86400, 172800)  # fmt: skip
+"""Seconds whose half is a round duration, too."""
+
+
+def duration_ceiling(ms: float) -> float:
+    """The top of an axis of durations: a round one that is not below a value."""
+    if ms < 1000:
+        return nice_ceiling(ms)
+    return next((1000.0 * each for each in _DURATIONS if 1000 * each >= ms), 86.4e6 * nice_ceiling(ms / 86.4e6))
+
+
+def size_ceiling(value: float) -> float:
+    """The top of an axis of bytes: a round number of KiB, MiB, GiB or TiB that is not below a value."""
+    unit: float = next((1024.0**power for power in (4, 3, 2, 1) if value >= 1024**power), 1.0)
+    return unit * nice_ceiling(value / unit)
+
+
 class Scale(NamedTuple):
     """A scale of values: the text at its top, at its middle and at zero, and the value at its top."""
 
@@ -124,7 +159,13 @@ def trend(
     height: int = 150, width: float = WIDTH,
 ) -> Markup:  # fmt: skip
     """Values in order of time, as bars; `usual` is a line across. `ends` are the texts below its two ends."""
-    left, right, top, bottom = 74.0, width - 8.0, 8.0, height - 20.0
+    return _at_both_widths(partial(_trend, points, scale, ends, title, usual, height), width)
+
+
+def _trend(
+    points: Sequence[Point], scale: Scale, ends: tuple[str, str], title: str, usual: float, height: int, width: float
+) -> Markup:
+    left, right, top, bottom = 66.0, width - 8.0, 8.0, height - 20.0
     room, rise = right - left, bottom - top
     inner = [line(left, bottom - rise * share, right, bottom - rise * share) for share in (0.5, 1.0)]
     inner += [
@@ -150,7 +191,13 @@ def lines(
     height: int = 150, width: float = WIDTH,
 ) -> Markup:  # fmt: skip
     """Several lines on one scale, each in a colour of its own: that of `c1`, `c2` and so on."""
-    left, right, top, bottom = 74.0, width - 8.0, 8.0, height - 20.0
+    return _at_both_widths(partial(_lines, values, scale, ends, title, height), width)
+
+
+def _lines(
+    values: Sequence[Sequence[float]], scale: Scale, ends: tuple[str, str], title: str, height: int, width: float
+) -> Markup:
+    left, right, top, bottom = 66.0, width - 8.0, 8.0, height - 20.0
     room, rise = right - left, bottom - top
     inner = [line(left, bottom - rise * share, right, bottom - rise * share) for share in (0.5, 1.0)]
     inner += [
@@ -170,7 +217,7 @@ def lines(
 
 def timeline(lanes: Sequence[Lane], begin: float, end: float, ticks: Sequence[tuple[float, str]], title: str) -> Markup:
     """Bars from `begin` to `end`, a lane for each kind of thing. `ticks` are times with their texts."""
-    left, right, row = 96.0, WIDTH - 4.0, 12.0
+    left, right, row = 76.0, WIDTH - 4.0, 12.0
     span = max(1.0, end - begin)
     inner: list[Markup] = []
     y = 6.0
@@ -210,27 +257,8 @@ def timeline(lanes: Sequence[Lane], begin: float, end: float, ticks: Sequence[tu
 _MOST_ROWS = 12
 """Rows of overlapping bars in a lane; what overlaps beyond is drawn over others."""
 _TICK_STEPS = (
-    1,
-    2,
-    5,
-    10,
-    20,
-    30,
-    60,
-    120,
-    300,
-    600,
-    1200,
-    1800,
-    3600,
-    7200,
-    14400,
-    28800,
-    43200,
-    86400,
-    172800,
-    604800,
-)
+    1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 43200, 86400, 172800, 604800,
+)  # fmt: skip
 
 
 def ticks_of(span_ms: float) -> list[int]:
@@ -241,12 +269,17 @@ def ticks_of(span_ms: float) -> list[int]:
 
 def histogram(bins: Sequence[tuple[str, int, str]], title: str, *, height: int = 170, width: float = HALF) -> Markup:
     """Counts by bins: the text below each, its count, and what is said of it."""
+    return _at_both_widths(partial(_histogram, bins, title, height), width)
+
+
+def _histogram(bins: Sequence[tuple[str, int, str]], title: str, height: int, width: float) -> Markup:
     left, right, top, bottom = 46.0, width - 8.0, 14.0, height - 22.0
     most = max((count for _, count, _ in bins), default=0)
     step = (right - left) / max(1, len(bins))
-    inner = [line(left, bottom, right, bottom, "axis"), label(left - 6, top + 4, f"{most:,}", "soft", "end"),
+    told = f"{most:,}".replace(",", "\u202f")
+    inner = [line(left, bottom, right, bottom, "axis"), label(left - 6, top + 4, told, "soft", "end"),
              label(left - 6, bottom, "0", "soft", "end"), line(left, top, right, top)]  # fmt: skip
-    every = max(1, ceil(len(bins) / 7))
+    every = max(1, ceil(len(bins) / (4 if width == NARROW else 7)))
     for number, (text, count, told) in enumerate(bins):
         tall = (bottom - top) * count / max(1, most)
         if count:

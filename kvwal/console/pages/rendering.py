@@ -28,6 +28,9 @@ class Shown(NamedTuple):
     tables: Sequence[Table] = ()
 
 
+_ERRORS = {400: "Wrong request", 401: "Sign in", 404: "Not found", 503: "Not available now"}
+
+
 class Pages:
     """Pages of one console, made from its templates."""
 
@@ -45,7 +48,11 @@ class Pages:
     def page(self, request: Request, template: str, values: dict[str, Any], status: int = 200) -> Response:
         """The page of a template (see `Shown`)."""
         text = self._environment.get_template(template).render(
-            path=request.url.path, query=request.query_params, link=partial(tables.address, request), **values
+            path=tables.path_of(request),
+            query=request.query_params,
+            link=partial(tables.address, request),
+            http_status=status,
+            **values,
         )
         # A lone surrogate, which JSON can name, has no bytes in UTF-8.
         return HTMLResponse(text.encode(errors="replace"), status_code=status)
@@ -69,14 +76,26 @@ class Pages:
     def command(self, *words: str) -> str:
         """A `kvwal` command about the location of this console, as a shell takes it. The first word is its name."""
         first, *others = words
-        return " ".join(["kvwal", first, *map(shlex.quote, (self._console.location, *others))])
+        return " ".join(["kvwal", first, *map(shlex.quote, (self._console.location, *self._selected(), *others))])
+
+    def _selected(self) -> list[str]:
+        """The options that select the same part of the location, where they are not those that a command takes by itself.
+
+        An archive whose address may have a secret, which stands before an @, is left to the reader.
+        """
+        place = self._console.place
+        archive = None if "@" in (place.archive or "") else place.archive
+        chosen = (
+            ("--namespace", place.namespace, "default"), ("--cluster", place.cluster, "local"),
+            ("--node", place.node, None), ("--archive", archive, None),
+        )  # fmt: skip
+        return [word for option, value, default in chosen if value and value != default for word in (option, value)]
 
     def error(self, request: Request, status: int, sentence: str) -> Response:
         """The page of an error: where to sign in, for a caller without the token."""
+        asked = tables.path_of(request) + (f"?{request.url.query}" if request.url.query else "")
         values = {
-            "title": "Sign in" if status == 401 else "Error",
-            "command": "",
-            "status": status,
-            "sentence": sentence,
-        }
+            "title": _ERRORS.get(status, "Error"), "command": "", "sentence": sentence,
+            "to": "/" if request.url.path == "/login" else asked,
+        }  # fmt: skip
         return self.page(request, "error.html", values, status)

@@ -6,10 +6,12 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import HTTPExceptionHandler
 
 from kvwal.console.access import SESSION_COOKIE
 from kvwal.console.bodies import read_form
@@ -40,6 +42,23 @@ def routes(console: Console) -> list[BaseRoute]:
         Route("/login", login, methods=["GET", "POST"]),
         Mount("/static", _PageFiles(directory=str(files("kvwal.console") / "static"))),
     ]
+
+
+def not_found(console: Console) -> HTTPExceptionHandler:
+    """What answers for an address that is not there: a page for people, the words of HTTP for programs."""
+    pages = Pages(console)
+
+    async def answer(request: Request, error: Exception) -> Response:
+        shown = "Not Found" if not isinstance(error, HTTPException) else error.detail
+        path = request.url.path
+        if request.method not in ("GET", "HEAD") or path.startswith(("/api/", "/static/", "/healthz")):
+            return PlainTextResponse(shown, status_code=404)
+        refusal = console.access.refusal(request)
+        if refusal is not None:
+            return pages.error(request, refusal.status, refusal.sentence)
+        return pages.error(request, 404, f"There is no page {path[:200]}. Check the address, or begin at one of these.")
+
+    return answer
 
 
 class _PageFiles(StaticFiles):

@@ -12,9 +12,17 @@ from kvwal.scrub.units import size
 
 Form = Callable[[Any], str]
 """Says a number as people do."""
+_SHORT = ((1e12, "tn"), (1e9, "bn"), (1e6, "M"), (1e3, "k"))
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+_NOTHING, _TEXT = Markup(""), Markup('">')
+_TIME, _TIME_END = Markup('<time datetime="'), Markup("</span></time>")
+_DAY, _HOUR = Markup('"><span>'), Markup("</span> <span>")
+_STATUS, _STATUS_END = Markup('<span class="status is-'), Markup("</span>")
 _MOST_CELL = 300
 _MOST_CODE = 4_000
+_MOST_KEY = 200
+_CONTROLS = {number: ascii(chr(number))[1:-1] for number in (*range(32), *range(127, 160))}
+"""Control characters, which show nothing by themselves, as Python escapes them."""
 _LAST_MS = 253_402_300_799_999
 """The end of the year 9999: the last time that a datetime can tell."""
 
@@ -24,7 +32,8 @@ def moment(ms: int) -> Markup | str:
     if not 0 < ms <= _LAST_MS:
         return "–"
     when = datetime.fromtimestamp(ms / 1000, UTC)
-    return Markup('<time datetime="{}">{}</time>').format(when.isoformat(), f"{when:%Y-%m-%d %H:%M:%S}Z")
+    day, time = f"{when:%Y-%m-%d}", f"{when:%H:%M:%S}Z"
+    return _NOTHING.join((_TIME, when.isoformat(), _DAY, day, _HOUR, time, _TIME_END))
 
 
 def iso_moment(text: str) -> Markup | str:
@@ -37,8 +46,13 @@ def iso_moment(text: str) -> Markup | str:
 
 
 def code(text: object) -> str:
-    """A setting or the like: a text that is rarely long, and read as a whole."""
-    return clipped(text, _MOST_CODE)
+    """A setting or the like: a text that is rarely long, and read as a whole. Control characters are escaped."""
+    return clipped(text, _MOST_CODE).translate(_CONTROLS)
+
+
+def key(text: object) -> str:
+    """A key of a map in a list: its beginning, if it is long."""
+    return clipped(code(text), _MOST_KEY)
 
 
 def plain_moment(ms: int) -> str:
@@ -61,9 +75,24 @@ def duration(ms: float) -> str:
     return " ".join(f"{count} {name}" for count, name in whole[first : first + 2] if count)
 
 
+def latency(ms: float) -> str:
+    """A duration of a call to a disk: with two digits that count below ten milliseconds."""
+    return f"{ms:.2g} ms" if ms < 10 else duration(ms)
+
+
+def round_duration(ms: float) -> str:
+    """A duration as an axis has it: 10 s, not 10.0 s."""
+    return duration(ms).replace(".0 s", " s")
+
+
 def count(number: float) -> str:
     """A number with a narrow space between thousands."""
     return f"{number:,.0f}".replace(",", "\u202f")
+
+
+def short(number: float) -> str:
+    """A number as an axis has it: 25 k, 5 M, 1 bn."""
+    return next((f"{number / unit:.4g} {name}" for unit, name in _SHORT if abs(number) >= unit), f"{number:.4g}")
 
 
 def some(number: float) -> str:
@@ -78,7 +107,7 @@ def rate(number: float) -> str:
 
 def factor(number: float) -> str:
     """How many times as much; nothing for zero, which stands for not known."""
-    return f"{number:.1f} ×" if number else ""
+    return "" if not number else f"{number:.1f} ×" if number >= 0.05 else "< 0.1 ×"
 
 
 def percent(share: float) -> str:
@@ -88,7 +117,7 @@ def percent(share: float) -> str:
 
 def status(text: str) -> Markup:
     """A status in its colour."""
-    return Markup('<span class="status is-{}">{}</span>').format(text.lower(), text)
+    return _NOTHING.join((_STATUS, text.lower(), _TEXT, text, _STATUS_END))
 
 
 def clipped(text: object, most: int = _MOST_CELL) -> str:
@@ -103,11 +132,11 @@ def amount(number: int, one: str, several: str = "") -> str:
 
 
 FORMS: dict[str, Callable[[Any], Any]] = {
-    "text": clipped, "clip": clipped, "code": code, "iso": iso_moment,
-    "plain": str, "right": str, "id": clipped, "status": status, "moment": moment, "duration": duration,
+    "text": clipped, "clip": clipped, "value": clipped, "code": code, "key": key, "iso": iso_moment,
+    "plain": str, "right": str, "id": clipped, "status": status, "moment": moment, "duration": duration, "latency": latency,
     "count": count, "some": some, "size": size, "rate": rate, "factor": factor, "percent": percent,
 }  # fmt: skip
 """The forms of the cells of a table, by name."""
-NUMBERS = frozenset({"right", "duration", "count", "some", "size", "rate", "factor", "percent"})
+NUMBERS = frozenset({"right", "duration", "latency", "count", "some", "size", "rate", "factor", "percent"})
 """The forms whose cells stand at the right."""
 FILTERS: dict[str, Callable[..., Any]] = {**FORMS, "clipped": clipped, "amount": amount}

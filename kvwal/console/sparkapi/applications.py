@@ -80,8 +80,12 @@ class Listing(NamedTuple):
 
 
 def listing(view: View) -> Listing:
-    """The applications of a location."""
-    rows = application_rows(view.records)
+    """The applications of a location. While its records are the same, the listing is."""
+    return view.made_of_records(_listing_of)
+
+
+def _listing_of(records: RecordReader) -> Listing:
+    rows = application_rows(records)
     return Listing(rows, {row.id: row for row in rows}, Json(encode(rows)))
 
 

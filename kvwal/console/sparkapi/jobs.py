@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 
 import msgspec
 from msgspec import UNSET
@@ -13,7 +14,8 @@ from kvwal.console.sparkapi.parameters import not_found, words
 from kvwal.console.sparkapi.serving import Asked, Rows
 from kvwal.console.sparkevents.moments import moment_text
 from kvwal.console.sparkstate.rows import JobRow
-from kvwal.spark.record_reader import RecordReader, under
+from kvwal.spark.record_keys import job_key, stage_key
+from kvwal.spark.record_reader import RecordReader, StoredRecord, under
 from kvwal.spark.records import MAX_TEXT, Job, Speculation
 
 STATUSES = ("RUNNING", "SUCCEEDED", "FAILED", "UNKNOWN")
@@ -28,17 +30,17 @@ def list_jobs(asked: Asked) -> Rows:
 
 def one_job(asked: Asked) -> JobRow:
     """GET jobs/<job>."""
-    number = asked.path["job"]
-    row = _rows(asked).get(int(number))
+    number = int(asked.path["job"])
+    row = _rows(asked, number).get(number)
     if row is None:
-        raise not_found(f"unknown job: {int(number)}")
+        raise not_found(f"unknown job: {number}")
     return row
 
 
-def _rows(asked: Asked) -> dict[int, JobRow]:
-    """The jobs. Records answer at once where they know every field; else the kept log does, if there is one."""
+def _rows(asked: Asked, number: int | None = None) -> dict[int, JobRow]:
+    """The jobs, or one of them. Records answer at once where they know every field; else the kept log does, if there is one."""
     prefix, _ = recorded(asked)
-    rows = job_rows(asked.view.records, prefix)
+    rows = job_rows(asked.view.records, prefix, number)
     if all(row.num_completed_indices is not UNSET for row in rows.values()):
         return rows
     state = state_of(asked)
@@ -68,15 +70,29 @@ class _Stage(msgspec.Struct):
         return is_whole and self.speculation is None and not self.resubmitted
 
 
-def job_rows(records: RecordReader, prefix: str) -> dict[int, JobRow]:
-    """The jobs of an application from its records. A field that they do not know is left out."""
-    jobs = [stored.of(Job) for stored in under(records, f"{prefix}/job/")]
+def job_rows(records: RecordReader, prefix: str, number: int | None = None) -> dict[int, JobRow]:
+    """The jobs of an application from its records, or the one of a number. A field that they do not know is left out."""
+    first, last = f"{prefix}/job/", f"{prefix}/job0"
+    if number is not None:
+        first = job_key(prefix, number)
+        last = f"{first}\0"
+    jobs = [stored.of(Job) for stored in records.between(first, last)]
     stages: dict[int, list[_Stage]] = defaultdict(list)
-    for stored in under(records, f"{prefix}/stage/"):
+    for stored in _stages_of(records, prefix, None if number is None else jobs):
         stage = stored.of(_Stage)
         for job in stage.jobs or ([] if stage.job is None else [stage.job]):
             stages[job].append(stage)
     return {job.id: _row(job, stages[job.id]) for job in jobs}
+
+
+def _stages_of(records: RecordReader, prefix: str, jobs: list[Job] | None) -> Iterator[StoredRecord]:
+    """The stages of an application; those from the first to the last one that these jobs name, if only they are asked for."""
+    if jobs is None:
+        return under(records, f"{prefix}/stage/")
+    named = [stage for job in jobs for stage in job.stages]
+    if not named:
+        return iter(())
+    return records.between(stage_key(prefix, min(named), 0), stage_key(prefix, max(named) + 1, 0))
 
 
 def _row(job: Job, ran: list[_Stage]) -> JobRow:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from kvwal.console.sparkapi.tasks import TASK_STATUSES, shown_tasks
 from kvwal.console.sparkevents.moments import moment_text
 from kvwal.console.sparkstate.rows import StageRow, StageState
 from kvwal.console.sparkstate.summaries import executor_distributions, task_distributions
-from kvwal.spark.record_keys import stage_part
+from kvwal.spark.record_keys import job_key, stage_part
 from kvwal.spark.record_reader import RecordReader, under
 from kvwal.spark.records import Job, Stage
 
@@ -133,12 +134,24 @@ def _recorded(asked: Asked, wanted: _Wanted, stage: str) -> dict[tuple[int, int]
 
 
 def stage_rows(records: RecordReader, prefix: str, stage: str = "") -> dict[tuple[int, int], StageRow]:
-    """The stages of an application from its records. A field that they do not know is left out."""
-    jobs = {job.id: job for job in (stored.of(Job) for stored in under(records, f"{prefix}/job/"))}
-    stages = (stored.of(Stage) for stored in under(records, f"{prefix}/stage/{stage}"))
-    return {
-        (stage.id, stage.attempt): _row(stage, jobs.get(-1 if stage.job is None else stage.job)) for stage in stages
-    }
+    """The stages of an application from its records, or the attempts of one. A field that they do not know is left out."""
+    found = under(records, f"{prefix}/stage/{stage}")
+    if not stage:
+        jobs = {job.id: job for job in (stored.of(Job) for stored in under(records, f"{prefix}/job/"))}
+        return {
+            (each.id, each.attempt): _row(each, jobs.get(-1 if each.job is None else each.job))
+            for each in (stored.of(Stage) for stored in found)
+        }
+    attempts = [stored.of(Stage) for stored in found]
+    jobs = {job.id: job for job in _jobs(records, prefix, {each.job for each in attempts if each.job is not None})}
+    return {(each.id, each.attempt): _row(each, jobs.get(-1 if each.job is None else each.job)) for each in attempts}
+
+
+def _jobs(records: RecordReader, prefix: str, numbers: Iterable[int]) -> Iterator[Job]:
+    """The jobs of these numbers, read one by one."""
+    for number in numbers:
+        key = job_key(prefix, number)
+        yield from (stored.of(Job) for stored in records.between(key, f"{key}\0"))
 
 
 def _row(stage: Stage, job: Job | None) -> StageRow:

@@ -14,7 +14,7 @@ _MOST = 253_402_300_799_999
 
 @lru_cache(maxsize=4096)
 def _second(seconds: int) -> str:
-    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+    return (_EPOCH + timedelta(seconds=seconds)).isoformat()[:19]  # without the zone
 
 
 def moment_text(ms: int) -> str:

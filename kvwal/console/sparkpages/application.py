@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kvwal.console.pages import addresses, pictures, texts
 from kvwal.console.pages.pictures import Bar, Lane, Part
@@ -11,8 +11,8 @@ from kvwal.console.pages.rendering import Shown
 from kvwal.console.pages.tables import Column, Row, Table
 from kvwal.console.shared_reader import View
 from kvwal.console.sparkpages.frame import figures, frame
-from kvwal.console.sparkpages.lists import STAGE_COLUMNS, stage_row
-from kvwal.console.sparkreads.app_records import TimelineJob, title_of
+from kvwal.console.sparkpages.lists import STAGE_COLUMNS, stage_row, with_title, without_packages
+from kvwal.console.sparkreads.app_records import title_of
 from kvwal.console.sparkreads.digest import MOST_BARS, Accessed, Digest, Digests
 from kvwal.console.sparkreads.listing import Listing, listing
 from kvwal.spark import queries
@@ -32,8 +32,10 @@ def application_page(view: View, digests: Digests, recorded: RecordedApplication
     digest, app = digests.of(view.records, recorded), recorded.app
     known = view.made_of_records(listing)
     failures = digest.failures
+    titles = {job.id: job.description.partition("\n")[0] for job in digest.jobs if job.description}
+    slowest = sorted(digest.slow, key=lambda stage: stage.status != "FAILED")  # stable: the others stay in their order
     slow = Table("slowest-stages", "Stages with most task time", STAGE_COLUMNS,
-                 [stage_row(recorded.prefix, stage) for stage in digest.slow], "No stage ran.",
+                 [with_title(stage_row(recorded.prefix, stage), titles) for stage in slowest], "No stage ran.",
                  note=f"{texts.amount(digest.skewed, 'stage')} skewed" if digest.skewed else "")  # fmt: skip
     values = {
         **frame(recorded, "summary", command), "failures": [failure_of(each) for each in failures[:FIRST_FAILURES]],
@@ -92,35 +94,61 @@ def _timeline(recorded: RecordedApplication, digest: Digest) -> Any:
             "s-warn" if each.removed and app.ended and each.removed < app.ended - 1000 else "c6")
         for each in digest.executors if each.added
     ][:MOST_BARS]  # fmt: skip
-    lanes = [Lane("executors", executors)] if executors else []
-    lanes += [Lane("jobs", _job_bars(recorded.prefix, jobs, begin, end))]
-    ticks = [(begin + at, f"+{texts.duration(at)}" if at else "0") for at in pictures.ticks_of(end - begin)]
-    return pictures.timeline(lanes, begin, end, ticks, f"When {len(jobs):,} jobs ran")
+    prefix = recorded.prefix
+    ran = [
+        _Ran("job", job.id, job.status, job.started, job.ended, title_of(job), addresses.job(prefix, job.id))
+        for job in jobs
+    ]
+    staged = [
+        _Ran("stage", each.id, each.status, each.started, each.ended, each.name,
+             addresses.stage(prefix, each.id, each.attempt)) for each in digest.stages
+    ]  # fmt: skip
+    bars = {
+        name: _bars(each, begin, end, addresses.app(prefix, name)) for name, each in (("jobs", ran), ("stages", staged))
+    }
+    lanes = [Lane(name, each) for name, each in (("executors", executors), *bars.items()) if each]
+    if not lanes:
+        return ""
+    ticks = [(begin + at, f"+{texts.round_duration(at)}" if at else "0") for at in pictures.ticks_of(end - begin)]
+    return pictures.timeline(lanes, begin, end, ticks, f"When {texts.amount(len(jobs), 'job')} ran")
 
 
 def _executor_text(name: str, host: str, reason: str) -> str:
     return " · ".join(filter(None, (f"executor {name}" if name != "driver" else "driver", host, reason)))
 
 
-def _job_bars(prefix: str, jobs: Sequence[TimelineJob], begin: int, end: int) -> list[Bar]:
-    """A bar for each job; of very many jobs, a bar for each slice of the time in which one ran."""
-    ran = [job for job in jobs if job.started]
+class _Ran(NamedTuple):
+    """A job or a stage on the timeline; `ended` is 0 while it runs."""
+
+    what: str
+    id: int
+    status: str
+    started: int
+    ended: int
+    title: str
+    link: str
+
+
+def _bars(every: Sequence[_Ran], begin: int, end: int, listed: str) -> list[Bar]:
+    """A bar for each job or stage; of very many, a bar for each slice of the time in which one began, which leads to the list."""
+    ran = [each for each in every if each.started]
     if len(ran) <= MOST_BARS:
         return [
-            Bar(job.started, job.ended or end, f"job {job.id}, {texts.duration(job.duration_ms)}: {title_of(job)}",
-                addresses.job(prefix, job.id), _COLOURS.get(job.status, "s-ok"))
-            for job in ran
+            Bar(each.started, each.ended or end,
+                f"{each.what} {each.id}, {texts.duration((each.ended or end) - each.started)}: {each.title}", each.link,
+                _COLOURS.get(each.status, "s-ok"))
+            for each in ran
         ]  # fmt: skip
-    slices: list[list[TimelineJob]] = [[] for _ in range(_SLICES)]
+    slices: list[list[_Ran]] = [[] for _ in range(_SLICES)]
     length = (end - begin) / _SLICES
-    for job in ran:
-        slices[min(_SLICES - 1, max(0, int((job.started - begin) / length)))].append(job)
+    for each in ran:
+        slices[min(_SLICES - 1, max(0, int((each.started - begin) / length)))].append(each)
     bars = []
     for number, begun in enumerate(slices):
         if begun:
-            bad = [job for job in begun if job.status in ("FAILED", "KILLED")]
-            told = f"{texts.amount(len(begun), 'job')} begun" + (f", {len(bad)} failed" if bad else "")
-            link = addresses.job(prefix, bad[0].id) if bad else f"{addresses.app(prefix, 'jobs')}?from={begun[0].id}"
+            bad = [each for each in begun if each.status in ("FAILED", "KILLED")]
+            told = f"{texts.amount(len(begun), begun[0].what)} begun" + (f", {len(bad)} failed" if bad else "")
+            link = bad[0].link if bad else f"{listed}?from={begun[0].id}"
             bars.append(
                 Bar(begin + number * length, begin + (number + 1) * length, told, link, "s-bad" if bad else "s-ok")
             )
@@ -128,30 +156,30 @@ def _job_bars(prefix: str, jobs: Sequence[TimelineJob], begin: int, end: int) ->
 
 
 ACCESS_COLUMNS = (
-    Column("does", ""),
+    Column("does", "", "plain"),
     Column("dataset", "data set", "text"),
     Column("format", "format", wide=True),
-    Column("rows", "rows", "count"),
+    Column("rows", "rows", "count", wide=True),
     Column("bytes", "bytes", "size"),
     Column("files", "files", "count", wide=True),
 )
 
 
-def accesses_table(prefix: str, accessed: Sequence[Accessed]) -> Table:
-    """The data sets that executions read and wrote, each with the page of its lineage."""
+def accesses_table(prefix: str, accessed: Sequence[Accessed], *, of_one: bool = False) -> Table:
+    """The data sets that executions read and wrote, each with the page of its lineage; `of_one` if they are all of one."""
     rows = []
     for each in accessed:
         row = access_row(each.access, writes=each.writes)
         links = {**row.links, "sql": addresses.execution(prefix, each.execution)}
         rows.append(row._replace(values={**row.values, "sql": each.execution}, links=links))
-    columns = (*ACCESS_COLUMNS, Column("sql", "execution", "count"))
-    return Table("data", "Read and written", columns, rows, "No SQL execution told of data.")
+    columns = ACCESS_COLUMNS if of_one else (*ACCESS_COLUMNS, Column("sql", "execution", "plain", wide=True))
+    return Table("data", "Read and written", columns, rows, "No SQL execution says what it read or wrote.")
 
 
 def access_row(access: Access, *, writes: bool) -> Row:
     """The row of a read or a write."""
     name = lineage_name(access)
-    shown = access.table or access.where.partition("\n")[0] or access.what
+    shown = access.table or without_packages(access.where) or access.what
     known = {key: value if value >= 0 else None for key, value in
              (("rows", access.rows), ("bytes", access.bytes), ("files", access.files))}  # fmt: skip
     values = {"does": "writes" if writes else "reads", "dataset": shown, "format": access.what, **known, "where": access.where,

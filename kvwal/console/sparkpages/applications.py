@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from kvwal.console.bodies import Refused
@@ -21,7 +22,7 @@ _MOST_CHOICES = 200
 _COLUMNS = (
     Column("status", "status", "status"),
     Column("name", "application", sort="name"),
-    Column("application", "id", "id", wide=True),
+    Column("application", "ID", "id", wide=True),
     Column("user", "user", "clip", wide=True, sort="user"),
     Column("started", "started", "moment", sort="started"),
     Column("duration_ms", "duration", "duration", sort="duration"),
@@ -49,8 +50,11 @@ def applications_page(view: View, query: Mapping[str, str], link: Link, command:
     """The page of all applications."""
     known = view.made_of_records(listing)
     wanted = filter_of(query)
-    taken = [each for each in known.every if wanted.takes(each)]
-    counts = Counter(each.app.status for each in taken)
+    if wanted.takes_all:
+        taken, counts = known.every, known.counts
+    else:
+        taken = [each for each in known.every if wanted.takes(each)]
+        counts = Counter(each.app.status for each in taken)
     chosen = [each for each in taken if each.app.status == wanted.status] if wanted.status else taken
     chosen = _ordered(chosen, query.get("sort") or NEWEST)
     number = page_number(query, len(chosen), ROWS)
@@ -59,15 +63,24 @@ def applications_page(view: View, query: Mapping[str, str], link: Link, command:
     empty = "No application is chosen by these filters." if known.every else "No Spark application is recorded here."
     table = Table(
         "applications", "Applications", _COLUMNS, [row_of(each) for each in shown], empty, pager,
-        lambda: (row_of(each) for each in chosen),
+        lambda: (row_of(each) for each in chosen), order=NEWEST,
     )  # fmt: skip
     values = {
         "title": "Applications", "command": command, "total": len(known.every), "taken": len(taken), "chosen": len(chosen),
         "counts": [(status, counts[status]) for status in STATUSES if counts[status] or status == wanted.status],
         "names": sorted(known.by_name, key=str.lower)[:_MOST_CHOICES], "users": known.users[:_MOST_CHOICES],
         "runs": any(each.app.status == "RUNNING" for each in shown), "filter": wanted,
+        "since": _field(wanted.after), "until": _field(wanted.before),
     }  # fmt: skip
     return Shown("applications.html", values, [table])
+
+
+def _field(ms: int) -> str:
+    """A time as a field of a form has it, in UTC."""
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%dT%H:%M}" if 0 < ms < _YEAR_10000 else ""
+
+
+_YEAR_10000 = 253_402_300_800_000
 
 
 def _ordered(chosen: list[Listed], sort: str) -> list[Listed]:

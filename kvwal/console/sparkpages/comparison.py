@@ -15,6 +15,7 @@ from kvwal.console.pages.rendering import Shown
 from kvwal.console.pages.tables import Column, Row, Table
 from kvwal.console.shared_reader import View
 from kvwal.console.sparkpages.application import lineage_name
+from kvwal.console.sparkpages.lists import without_packages
 from kvwal.console.sparkreads.app_records import BriefStage, decoded, every_record
 from kvwal.console.sparkreads.listing import SLOW
 from kvwal.scrub.units import size
@@ -91,7 +92,8 @@ def comparison_page(view: View, query: Mapping[str, str], command: str) -> Shown
         Table("plans", "Plans that differ", (Column("what", "execution", "plain"), Column("title", "description"),
                                              Column("gone", "only before"), Column("new", "only now")),
               list(islice(_plans(one_side, other), _ROWS)), "Executions of the same description have the same nodes."),
-        Table("data", "Data", _columns("dataset", "data set"), list(_data(one_side, other)), "No SQL execution told of data."),
+        Table("data", "Data", (Column("does", "", "plain"), *_columns("dataset", "data set")),
+              list(_data(one_side, other)), "No SQL execution says what it read or wrote."),
         Table("settings", "Settings that differ",
               (Column("setting", "setting", "code"), Column("before", "before", "code"), Column("now", "now", "code")),
               list(_settings(one_side, other)), "All settings that are recorded are the same."),
@@ -100,11 +102,13 @@ def comparison_page(view: View, query: Mapping[str, str], command: str) -> Shown
 
 def _columns(key: str, title: str) -> tuple[Column, ...]:
     return (Column(key, title), Column("shown_a", "before", "right"), Column("shown_b", "now", "right"),
-            Column("times", "now over before", "factor"))  # fmt: skip
+            Column("times", "ratio", "factor"))  # fmt: skip
 
 
 def _side(records: RecordReader, prefix: str) -> Side:
-    app = records.application(prefix) if prefix else None
+    if not prefix:
+        raise Refused(400, "Name two applications: /compare?a=APPLICATION&b=APPLICATION.")
+    app = records.application(prefix)
     if app is None:
         raise Refused(
             404, f"There is no application {prefix[:200]!r} to compare: /compare?a=APPLICATION&b=APPLICATION."
@@ -126,10 +130,10 @@ def _side(records: RecordReader, prefix: str) -> Side:
 
 
 def _compared(values: dict[str, Any], before: float | None, now: float | None, text: texts.Form) -> Row:
-    """A row of two numbers. More than half more, or less, is marked."""
+    """A row of two numbers. What is half as much again, or a third less, is marked."""
     times = round(now / before, 2) if before and now else None
     shown = {"shown_a": None if before is None else text(before), "shown_b": None if now is None else text(now)}
-    mark = "warn" if times and not 1 / SLOW < times < SLOW else ""
+    mark = "" if not times or 1 / SLOW < times < SLOW else "warn" if times > 1 else "less"
     return Row({**values, **shown, "times": times, "before": before, "now": now}, mark=mark)
 
 
@@ -194,7 +198,7 @@ def _data(before: Side, now: Side) -> Iterator[Row]:
     sums = [_bytes_of(side) for side in (before, now)]
     for key in dict.fromkeys([*sums[0], *sums[1]]):
         does, name, shown = key
-        row = _compared({"dataset": f"{does} {shown}", "name": name}, sums[0].get(key), sums[1].get(key), size)
+        row = _compared({"does": does, "dataset": shown, "name": name}, sums[0].get(key), sums[1].get(key), size)
         yield row._replace(links={"dataset": addresses.lineage(name)} if name else {})
 
 
@@ -204,7 +208,7 @@ def _bytes_of(side: Side) -> dict[tuple[str, str, str], int]:
         for does, accesses in (("reads", sql.reads), ("writes", sql.writes)):
             for access in accesses:
                 name = lineage_name(access)
-                key = (does, name, access.table or name or access.where.partition("\n")[0] or access.what)
+                key = (does, name, access.table or name or without_packages(access.where) or access.what)
                 found[key] = found.get(key, 0) + max(0, access.bytes)
     return found
 

@@ -22,11 +22,13 @@ from kvwal.spark import queries
 from kvwal.spark.queries import RecordedApplication
 from kvwal.spark.record_keys import job_key, sql_key
 from kvwal.spark.record_reader import RecordReader
-from kvwal.spark.records import Error, Job, Sql
+from kvwal.spark.records import Access, Error, Job, Sql
 
 MOST_PLAN = 20_000
 """Characters of a plan's text that a page shows. The whole text has an address of its own."""
 _MOST_PARTS = 200
+_SHARE_OF_SLOW = 0.05
+"""Share of an execution's duration, from which its slowest node is marked."""
 _RAN = tuple(column for column in JOB_COLUMNS if column.key not in ("started", "stages", "failed", "output_bytes"))
 _METRICS = (
     Column("node", "node", "text"),
@@ -58,6 +60,8 @@ def execution_page(records: RecordReader, recorded: RecordedApplication, number:
             name = lineage_name(access)
             touched[int(node)] = Touched(writes, addresses.lineage(name) if name else "")
     plan = plan_of(sql.nodes, sql.edges, sql.metrics)
+    if plan.slowest is not None and plan.nodes[plan.slowest].ms < _SHARE_OF_SLOW * sql.duration_ms:
+        plan = plan._replace(slowest=None)  # Spark reported no time of the nodes that took it
     is_drawn = 0 < len(plan.nodes) <= MOST_NODES
     picture = plan_picture(plan, touched, f"Plan of execution {number}") if is_drawn else ""
     metrics = [
@@ -75,7 +79,7 @@ def execution_page(records: RecordReader, recorded: RecordedApplication, number:
         "root_link": addresses.execution(prefix, sql.root) if sql.root != sql.id else "",
     }  # fmt: skip
     shown = [
-        accesses_table(prefix, accessed),
+        accesses_table(prefix, accessed, of_one=True),
         Table("jobs", "Jobs", _RAN, [job_row(prefix, job) for job in jobs], "It ran no job."),
         Table("metrics", "Metrics", _METRICS, metrics, "Spark reported no metric."),
     ]
@@ -90,15 +94,21 @@ def plan_text(records: RecordReader, recorded: RecordedApplication, number: int)
 
 
 def _sql_figures(sql: Sql, jobs: Sequence[BriefJob]) -> list[tuple[str, Any, str]]:
-    rows = [sum(max(0, each.rows) for each in side) for side in (sql.reads, sql.writes)]
+    rows = [_rows(side) for side in (sql.reads, sql.writes)]
     return [
         ("started", texts.moment(sql.started), ""),
         ("duration", texts.duration(sql.duration_ms), ""),
         ("jobs", texts.count(len(sql.jobs)), ""),
         ("task time", texts.duration(sum(job.run_ms for job in jobs)), ""),
-        ("read", size(sum(max(0, each.bytes) for each in sql.reads)), texts.amount(rows[0], "row")),
-        ("written", size(sum(max(0, each.bytes) for each in sql.writes)), texts.amount(rows[1], "row")),
+        ("read", size(sum(max(0, each.bytes) for each in sql.reads)), rows[0]),
+        ("written", size(sum(max(0, each.bytes) for each in sql.writes)), rows[1]),
     ]
+
+
+def _rows(accesses: Sequence[Access]) -> str:
+    """The rows of data sets, as far as they are known."""
+    known = [each.rows for each in accesses if each.rows >= 0]
+    return texts.amount(sum(known), "row") if known else ""
 
 
 def _jobs(records: RecordReader, prefix: str, wanted: Sequence[int]) -> list[BriefJob]:
@@ -161,7 +171,7 @@ def _job_figures(job: Job) -> list[tuple[str, Any, str]]:
         ("duration", texts.duration(job.duration_ms), ""),
         ("stages", f"{len(job.ran)} of {len(job.stages)}", f"{len(job.skipped)} skipped" if job.skipped else ""),
         ("tasks", texts.count(job.tasks), f"{job.failed} failed" if job.failed else ""),
-        ("task time", texts.duration(job.run_ms), f"{texts.duration(job.gc_ms)} in garbage collection"),
+        ("task time", texts.duration(job.run_ms), f"{texts.duration(job.gc_ms)} in GC"),
         ("read", size(job.input_bytes), texts.amount(job.input_rows, "row")),
         ("written", size(job.output_bytes), texts.amount(job.output_rows, "row")),
         ("shuffled", size(job.shuffle_write_bytes), texts.amount(job.shuffle_write_rows, "row")),

@@ -6,12 +6,13 @@ of a row only, and the address has the number of the page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from kvwal.console.bodies import Refused
-from kvwal.console.pages import addresses
+from kvwal.console.pages import addresses, texts
 from kvwal.console.pages.rendering import Shown
 from kvwal.console.pages.tables import Column, Link, Pager, Row, Table, page_number
 from kvwal.console.sparkpages.frame import frame
@@ -24,6 +25,7 @@ from kvwal.console.sparkreads.app_records import (
     BriefSql,
     BriefStage,
     Kind,
+    TimelineJob,
     numbered,
     title_of,
 )
@@ -41,7 +43,7 @@ JOB_COLUMNS = (
     Column("title", "description", "text"),
     Column("started", "started", "moment", wide=True),
     Column("duration_ms", "duration", "duration", sort="duration"),
-    Column("stages", "stages", "plain", wide=True),
+    Column("stages", "stages ran", "plain", wide=True),
     Column("tasks", "tasks", "count", wide=True, sort="tasks"),
     Column("failed", "failed tasks", "some", wide=True, sort="failed"),
     Column("run_ms", "task time", "duration", wide=True, sort="run"),
@@ -88,11 +90,13 @@ def job_row(prefix: str, job: BriefJob) -> Row:
 
 
 def stage_row(prefix: str, stage: BriefStage) -> Row:
-    """The row of one attempt of a stage."""
+    """The row of one attempt of a stage. Times are those of its successful tasks, and a stage may have none."""
+    has_ended = bool(stage.task_max_ms or stage.tasks > stage.failed)
     values = {
         "stage": f"{stage.id}.{stage.attempt}" if stage.attempt else str(stage.id), "status": stage.status, "name": stage.name,
         "job": stage.job, "duration_ms": stage.duration_ms, "run_ms": stage.run_ms, "tasks": stage.tasks,
-        "task_median_ms": stage.task_median_ms, "task_max_ms": stage.task_max_ms, "skew": stage.skew,
+        "task_median_ms": stage.task_median_ms if has_ended else None,
+        "task_max_ms": stage.task_max_ms if has_ended else None, "skew": stage.skew,
         "read": stage.input_bytes + stage.shuffle_read_bytes, "written": stage.output_bytes + stage.shuffle_write_bytes,
         "spill_disk_bytes": stage.spill_disk_bytes, "id": stage.id, "attempt": stage.attempt, "started": stage.started,
         "ended": stage.ended, "failed": stage.failed, "gc_ms": stage.gc_ms, "task_p95_ms": stage.task_p95_ms,
@@ -105,6 +109,21 @@ def stage_row(prefix: str, stage: BriefStage) -> Row:
         links["job"] = addresses.job(prefix, stage.job)
     is_odd = stage.skew >= SKEWED or stage.failed or stage.spill_disk_bytes
     return Row(values, links, mark="bad" if stage.status in _BAD else "warn" if is_odd else "")
+
+
+def with_title(row: Row, titles: Mapping[int, str]) -> Row:
+    """The row of a stage with what a person wrote about its job: many stages are named after Spark's own code."""
+    title = titles.get(row.values["job"])
+    return row._replace(more={"name": title}) if title and title != row.values["name"] else row
+
+
+def _titles(records: RecordReader, prefix: str, stages: Sequence[BriefStage]) -> dict[int, str]:
+    """What people wrote about the jobs of stages, if these are near each other: each range is a read."""
+    jobs = [stage.job for stage in stages if stage.job is not None]
+    if not jobs or max(jobs) - min(jobs) > _WINDOW:
+        return {}
+    found = numbered(records, prefix, JOBS, TimelineJob, min(jobs), max(jobs))
+    return {job.id: job.description.partition("\n")[0] for job in found if job.description}
 
 
 def sql_row(prefix: str, sql: BriefSql) -> Row:
@@ -121,12 +140,23 @@ def sql_row(prefix: str, sql: BriefSql) -> Row:
 
 
 def _place(access: Access) -> str:
-    return access.table or access.where or access.what
+    return access.table or without_packages(access.where) or access.what
+
+
+def without_packages(where: str) -> str:
+    """The place of a data set as a page shows it. Spark names some sinks by their Java objects: their package says nothing."""
+    return _OBJECT.sub(r"\1", where.partition("\n")[0])
+
+
+_OBJECT = re.compile(r"(?:[a-z]\w*\.){2,}([A-Z]\w*)@[0-9a-f]+\b")
 
 
 def _few(names: list[str]) -> str:
     """The first names of a list, by their last parts, and how many more there are."""
-    short = [name.partition("\n")[0].rstrip("/").rpartition("/")[2][:60] for name in names[:3]]
+    short = [
+        texts.clipped(name.partition("\n")[0].removesuffix(", ...").rstrip("/").rpartition("/")[2], 60)
+        for name in names[:3]
+    ]
     return ", ".join(short) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
@@ -192,18 +222,23 @@ def list_page(
         taken, kind, sort, query, link
     )  # fmt: skip
     rows = [kind.row(recorded.prefix, each) for each in ordered.shown]
+    if name == "stages":
+        titles = _titles(records, recorded.prefix, ordered.shown)
+        rows = [with_title(row, titles) for row in rows]
     table = Table(
         name, kind.title, kind.columns, rows, "Nothing is chosen by these filters." if words or status else kind.empty,
-        ordered.pager, lambda: (kind.row(recorded.prefix, each) for each in taken(0)), ordered.note,
+        ordered.pager, lambda: (kind.row(recorded.prefix, each) for each in taken(0)), order="id",
     )  # fmt: skip
-    values = {**frame(recorded, name, command, kind.title), "status": status, "filters": True}
+    app = recorded.app
+    bad = {"jobs": app.jobs_failed, "stages": app.stages_failed, "sql": app.sql_failed}[name]
+    chips = [(bad, "FAILED")] if bad and not status else []
+    values = {**frame(recorded, name, command, kind.title), "status": status, "filters": True, "chips": chips}
     return Shown("list.html", values, [table])
 
 
 class _Ordered(NamedTuple):
     shown: list[Any]
-    pager: Pager | None
-    note: str = ""
+    pager: Pager
 
 
 def _in_numbers(
@@ -221,9 +256,11 @@ def _in_numbers(
         after = next(found, None)
     first = int(text)
     before = link({"from": first - ROWS if first > ROWS and not chosen else None}) if first else ""
-    pager = Pager(0, 0, count, before, "" if after is None else link({"from": after.id}))
-    note = f"from number {first:,}" if first else ""
-    return _Ordered(shown, pager, note)
+    place = texts.amount(len(shown), "row") if chosen else f"{texts.count(len(shown))} of {texts.count(count)}"
+    if first:
+        place += f", from number {texts.count(first)}"
+    words = "← previous page" if first > ROWS and not chosen else "← first page"
+    return _Ordered(shown, Pager(place, before, "" if after is None else link({"from": after.id}), words))
 
 
 def _sorted(
@@ -242,7 +279,7 @@ def _says(record: BriefJob | BriefStage | BriefSql, words: list[str]) -> bool:
     """Whether a record has all of these words in its texts."""
     if not words:
         return True
-    texts = (record.name,) if isinstance(record, BriefStage) else (title_of(record),)
+    names = (record.name,) if isinstance(record, BriefStage) else (title_of(record),)
     accesses = chain(record.reads, record.writes) if isinstance(record, BriefSql) else ()
-    said = "\n".join((str(record.id), *texts, *(f"{each.where} {each.table}" for each in accesses))).lower()
+    said = "\n".join((str(record.id), *names, *(f"{each.where} {each.table}" for each in accesses))).lower()
     return all(word in said for word in words)

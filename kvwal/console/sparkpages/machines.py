@@ -20,7 +20,7 @@ _EXECUTORS = (
     Column("tasks", "tasks", "count"),
     Column("failed", "failed", "some"),
     Column("run_ms", "task time", "duration"),
-    Column("gc_ms", "gc", "duration", wide=True),
+    Column("gc_ms", "GC", "duration", wide=True),
     Column("input_bytes", "read", "size", wide=True),
     Column("shuffle_read_bytes", "shuffled in", "size", wide=True),
     Column("shuffle_write_bytes", "shuffled out", "size", wide=True),
@@ -48,7 +48,9 @@ def executors_page(records: RecordReader, recorded: RecordedApplication, command
         for each in found
     ]
     table = Table("executors", "Executors", _EXECUTORS, rows, "No executor is recorded.")
-    return Shown("list.html", {**frame(recorded, "executors", command, "Executors"), "filters": False}, [table])
+    return Shown(
+        "list.html", {**frame(recorded, "executors", command, "Executors"), "filters": False, "chips": []}, [table]
+    )
 
 
 def settings_page(records: RecordReader, recorded: RecordedApplication, command: str) -> Shown:

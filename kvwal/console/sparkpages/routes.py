@@ -93,7 +93,8 @@ def routes(console: Console) -> list[BaseRoute]:
             view.records, found, asked.number(), asked.command("jobs", found.prefix, "--json"))),
         *of_application("/stage/{number:int}/{of:int}", lambda view, asked, found: stage_page(
             view, found, asked.number(), asked.number("of"),
-            asked.command("jobs", found.prefix, "--tasks", f"{asked.number()}.{asked.number('of')}"))),
+            (asked.command("jobs", found.prefix, "--tasks", f"{asked.number()}.{asked.number('of')}"),
+             asked.command("jobs", found.prefix, "--json")))),
         *of_application("/job/{number:int}", lambda view, asked, found: job_page(
             view.records, found, asked.number(), asked.command("jobs", found.prefix, "--json"))),
         *of_application("/executors", lambda view, asked, found: executors_page(
@@ -110,7 +111,10 @@ def routes(console: Console) -> list[BaseRoute]:
 
 
 def _applications(view: View, asked: Asked) -> Shown:
-    return applications_page(view, asked.query, asked.link, asked.command("jobs"))
+    query = asked.query
+    failed = ("--failed",) if query.get("status", "").upper() == "FAILED" else ()
+    since = ("--since", query["from"]) if query.get("from") else ()
+    return applications_page(view, query, asked.link, asked.command("jobs", *failed, *since))
 
 
 def _runs(view: View, asked: Asked) -> Shown:

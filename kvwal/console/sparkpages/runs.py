@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
 from markupsafe import Markup
@@ -17,7 +17,7 @@ from kvwal.console.sparkpages.application import link_of
 from kvwal.console.sparkreads.listing import SLOW, listing
 from kvwal.scrub.units import size
 from kvwal.spark import queries
-from kvwal.spark.queries import RecordedRun
+from kvwal.spark.queries import RecordedApplication, RecordedRun
 
 _COLUMNS = (
     Column("started", "started", "moment"),
@@ -28,7 +28,7 @@ _COLUMNS = (
     Column("of_median", "of median", "factor"),
     Column("rows", "rows", "count", wide=True),
     Column("bytes", "bytes", "size", wide=True),
-    Column("compare", "", "plain"),
+    Column("compare", "", "plain", wide=True),
 )
 
 
@@ -42,7 +42,10 @@ def runs_page(view: View, query: Mapping[str, str], command: str) -> Shown:
     if name not in known and not among_parts:
         values = {"title": name, "command": command, "name": name, "unknown": True}
         return Shown("runs.html", values)
-    runs = queries.runs(view.records, name)
+    if name in known:
+        runs = queries.runs_of(RecordedApplication(each.prefix, each.app) for each in known[name])
+    else:
+        runs = queries.runs(view.records, name)
     if not runs:
         raise Refused(404, f"Nothing here is called {name[:200]!r}.")
     usual = median(run.duration_ms for run in runs)
@@ -52,14 +55,23 @@ def runs_page(view: View, query: Mapping[str, str], command: str) -> Shown:
         rows.append(_row(run, runs[number - 1] if number and of_applications else None, usual))
     values = {
         "title": name, "command": command, "name": name, "unknown": False, "count": len(runs),
+        "total": max(len(runs), len(known.get(name, ()))) if of_applications else len(runs),
         "kind": runs[0].what.partition(" ")[0],
-        "usual": texts.duration(usual), "durations": _trend(runs, [run.duration_ms for run in runs], "duration", texts.duration),
-        "rows": _trend(runs, [run.rows for run in runs], "rows", texts.count, pictures.HALF),
+        "usual": texts.duration(usual),
+        "durations": _trend(runs, [run.duration_ms for run in runs], "duration", texts.round_duration),
+        "rows": _trend(runs, [run.rows for run in runs], "rows", texts.short, pictures.HALF),
         "bytes": _trend(runs, [run.bytes for run in runs], "bytes", size, pictures.HALF),
         "choices": [(run.prefix, f"{texts.plain_moment(run.started)} · {texts.duration(run.duration_ms)} · {run.status}")
                     for run in reversed(runs)] if of_applications else [],
     }  # fmt: skip
-    return Shown("runs.html", values, [Table("runs", "Runs", _COLUMNS, rows[::-1])])
+    columns = [column for column in _COLUMNS if not of_applications or column.key != "what"]
+    return Shown("runs.html", values, [Table("runs", "Runs", columns, rows[::-1])])
+
+
+_TOPS: dict[str, Callable[[float], float]] = {
+    "duration": pictures.duration_ceiling, "rows": pictures.nice_ceiling, "bytes": pictures.size_ceiling,
+}  # fmt: skip
+"""The top of the axis of each trend."""
 
 
 def _row(run: RecordedRun, before: RecordedRun | None, usual: float) -> Row:
@@ -67,10 +79,10 @@ def _row(run: RecordedRun, before: RecordedRun | None, usual: float) -> Row:
     values = {
         "started": run.started, "status": run.status, "application": run.prefix, "what": run.what, "duration_ms": run.duration_ms,
         "of_median": of_median, "rows": run.rows, "bytes": run.bytes,
-        "compare": "compare with the one before" if before else None,
+        "compare": "compare with the run before" if before else None,
     }  # fmt: skip
     page = link_of(run.prefix, run.what)
-    links = {"application": page, "duration_ms": page}
+    links = {"application": page, "started": page}
     if before is not None:
         links["compare"] = addresses.comparison(before.prefix, run.prefix)
     is_bad = run.status in ("FAILED", "KILLED")
@@ -90,7 +102,7 @@ def _trend(
     if not known:
         return Markup("")
     usual = median(known)
-    top = max(known) if what == "duration" else pictures.nice_ceiling(max(known))
+    top = _TOPS[what](max(known))
     points = [
         Point(run.started, value, f"{texts.plain_moment(run.started)}: {text(value)}, {run.status}",
               link_of(run.prefix, run.what),

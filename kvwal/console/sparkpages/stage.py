@@ -27,7 +27,7 @@ _QUANTILES = ("min", "p25", "median", "p75", "p95", "max")
 _QUANTILE_COLUMNS = (
     Column("metric", "over successful tasks"),
     *(
-        Column(name, name, "right", wide=name in ("p25", "p75"))
+        Column(name, name, "right", wide=name in ("least", "p25", "p75"))
         for name in ("least", "p25", "median", "p75", "p95", "most")
     ),
 )
@@ -45,8 +45,10 @@ _METRICS = {
 }  # fmt: skip
 
 
-def stage_page(view: View, recorded: RecordedApplication, number: int, attempt: int, command: str) -> Shown:
-    """The page of one attempt of a stage."""
+def stage_page(
+    view: View, recorded: RecordedApplication, number: int, attempt: int, commands: tuple[str, str]
+) -> Shown:
+    """The page of one attempt of a stage. Its command is the first one if its tasks are known, else the second one."""
     prefix = recorded.prefix
     stage = one(view.records, stage_key(prefix, number, attempt), Stage)
     if stage is None:
@@ -59,7 +61,7 @@ def stage_page(view: View, recorded: RecordedApplication, number: int, attempt: 
     ]  # fmt: skip
     name = f"{number}.{attempt}" if attempt else str(number)
     values = {
-        **frame(recorded, "stages", command, f"Stage {name}"), "record": stage, "figures": _figures(stage),
+        **frame(recorded, "stages", commands[not kept.tasks], f"Stage {name}"), "record": stage, "figures": _figures(stage),
         "job_link": "" if stage.job is None else addresses.job(prefix, stage.job), "distribution": _distribution(stage),
         "slowest": _slowest(stage), "is_skewed": stage.skew >= SKEWED, "time": _time(stage),
         "error": _error(stage), "stack": stage.error.stack if stage.error else "",
@@ -84,16 +86,19 @@ def _figures(stage: Stage) -> list[tuple[str, Any, str]]:
     return [
         ("started", texts.moment(stage.started), ""),
         ("duration", texts.duration(stage.duration_ms), ""),
-        ("tasks", f"{stage.tasks:,} of {stage.planned:,}", f"{stage.failed:,} failed" if stage.failed else ""),
-        ("task time", texts.duration(stage.run_ms), f"{texts.duration(stage.gc_ms)} in garbage collection"),
-        ("median task", texts.duration(stage.task_median_ms), ""),
-        ("slowest task", texts.duration(stage.task_max_ms), f"{stage.skew:.1f} × the median" if stage.skew else ""),
+        ("tasks", texts.count(stage.tasks), ", ".join(filter(None, (
+            f"{texts.count(stage.planned)} planned" if stage.planned != stage.tasks else "",
+            f"{texts.count(stage.failed)} failed" if stage.failed else "")))),
+        ("task time", texts.duration(stage.run_ms), f"{texts.duration(stage.gc_ms)} in GC"),
+        ("median task", texts.duration(stage.task_median_ms) if stage.buckets else "–", ""),
+        ("slowest task", texts.duration(stage.task_max_ms) if stage.buckets else "–",
+         f"{stage.skew:.1f} × the median" if stage.skew else ""),
         ("read", size(stage.input_bytes), texts.amount(stage.input_rows, "row")),
         ("written", size(stage.output_bytes), texts.amount(stage.output_rows, "row")),
         ("shuffle read", size(stage.shuffle_read_bytes), texts.amount(stage.shuffle_read_rows, "row")),
         ("shuffle written", size(stage.shuffle_write_bytes), texts.amount(stage.shuffle_write_rows, "row")),
         ("spilled", size(stage.spill_disk_bytes), "to disk"),
-    ]
+    ]  # fmt: skip
 
 
 def _time(stage: Stage) -> Markup:
@@ -113,9 +118,8 @@ def _slowest(stage: Stage) -> str:
         return ""
     read = slowest.input_bytes + slowest.shuffle_read_bytes
     where = f"on {slowest.host}" if slowest.host else f"on executor {slowest.executor}"
-    took = f"took {texts.duration(slowest.ms)} {where}, and read {size(read)}"
     partition = f" (partition {slowest.partition})" if slowest.partition >= 0 else ""
-    return f"Task {slowest.task}{partition} {took}."
+    return f"slowest: task {slowest.task}{partition}, {texts.duration(slowest.ms)} {where}, {size(read)} read"
 
 
 def _distribution(stage: Stage) -> Markup:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -64,12 +64,12 @@ def streams_page(view: View, query: Mapping[str, str], link: Link, command: str)
         stream_row(RecordedApplication(each.prefix, each.app), stream)
         for each in looked_at for stream in found.get(each.prefix, ())
     ]  # fmt: skip
-    pager = Pager.of(number, len(ordered), _APPLICATIONS, link)
+    pager = Pager.of(number, len(ordered), _APPLICATIONS, link, "applications")
     table = Table(
         "streams", "Streaming queries", _COLUMNS, rows, "None of these applications ran a streaming query.", pager
     )
-    values = {"title": "Streams", "command": command, "first": pager.first if ordered else 0, "last": pager.last,
-              "total": len(ordered), "live": any(row.values["status"] == "RUNNING" for row in rows)}  # fmt: skip
+    values = {"title": "Streams", "command": command, "place": pager.place if ordered else "",
+              "live": any(row.values["status"] == "RUNNING" for row in rows)}  # fmt: skip
     return Shown("streams.html", values, [table])
 
 
@@ -131,7 +131,9 @@ def streams_of_application(records: RecordReader, recorded: RecordedApplication,
     columns = tuple(column for column in _COLUMNS if column.key != "application")
     rows = [stream_row(recorded, stream) for stream in streams_of(records, recorded.prefix)]
     table = Table("streams", "Streaming queries", columns, rows, "It ran no streaming query.")
-    return Shown("list.html", {**frame(recorded, "streams", command, "Streams"), "filters": False}, [table])
+    return Shown(
+        "list.html", {**frame(recorded, "streams", command, "Streams"), "filters": False, "chips": []}, [table]
+    )
 
 
 def stream_page(records: RecordReader, recorded: RecordedApplication, query: str, command: str) -> Shown:
@@ -150,8 +152,10 @@ def stream_page(records: RecordReader, recorded: RecordedApplication, query: str
     values = {
         **frame(recorded, "streams", command, title), "record": stream, "failure": failure, "figures": _figures(stream, batches),
         "rates": _rates(batches),
-        "durations": _line(batches, [each.duration_ms for each in batches], "Batch times", texts.duration),
-        "state": _line(batches, [each.state_rows for each in batches], "Rows of state", texts.count),
+        "durations": _line(
+            batches, [each.duration_ms for each in batches], "Batch times", texts.round_duration, pictures.duration_ceiling
+        ),
+        "state": _line(batches, [each.state_rows for each in batches], "Rows of state", texts.short, pictures.nice_ceiling),
     }  # fmt: skip
     rows = [_batch_row(batch) for batch in reversed(batches)]
     note = f"the last {BATCHES}" if first else ""
@@ -192,17 +196,19 @@ def _rates(batches: Sequence[Batch]) -> Markup:
     top = pictures.nice_ceiling(max((rate for pair in rates for rate in pair), default=0.0))
     if len(batches) < 2:
         return Markup("")
-    scale = Scale(top, (f"{texts.rate(top)}/s", f"{texts.rate(top / 2)}/s", "0"))
+    scale = Scale(top, (f"{texts.short(top)}/s", f"{texts.short(top / 2)}/s", "0"))
     ends = (f"batch {batches[0].batch}", f"batch {batches[-1].batch}")
     return pictures.lines(
         [[pair[0] for pair in rates], [pair[1] for pair in rates]], scale, ends, "Input and processed rate"
     )
 
 
-def _line(batches: Sequence[Batch], values: Sequence[float], title: str, text: texts.Form) -> Markup:
+def _line(
+    batches: Sequence[Batch], values: Sequence[float], title: str, text: texts.Form, ceiling: Callable[[float], float]
+) -> Markup:
     if not batches or not any(values):
         return Markup("")
-    top = max(values)
+    top = ceiling(max(values))
     points = [
         Point(each.at, value, f"batch {each.batch}: {text(value)}") for each, value in zip(batches, values, strict=True)
     ]

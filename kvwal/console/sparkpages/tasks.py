@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from statistics import median
+from statistics import median_high
 from typing import NamedTuple
 
 from kvwal.console.pages import texts
@@ -35,7 +35,7 @@ _TASK_COLUMNS = (
     Column("executor", "executor", "clip", wide=True),
     Column("launched", "launched", "moment", wide=True),
     Column("duration_ms", "duration", "duration"),
-    Column("gc_ms", "gc", "duration", wide=True),
+    Column("gc_ms", "GC", "duration", wide=True),
     Column("input_bytes", "read", "size", wide=True),
     Column("shuffle_read_bytes", "shuffled in", "size", wide=True),
     Column("shuffle_write_bytes", "shuffled out", "size", wide=True),
@@ -112,7 +112,7 @@ def hosts_of(tasks: Sequence[Task]) -> Table:
         times = [task.duration_ms for task in own if task.status == "SUCCEEDED"]
         rows.append(Row({
             "host": host, "executors": len({task.executor for task in own}), "tasks": len(own),
-            "failed": sum(task.status == "FAILED" for task in own), "median_ms": round(median(times)) if times else None,
+            "failed": sum(task.status == "FAILED" for task in own), "median_ms": median_high(times) if times else None,
             "max_ms": max(times, default=None), "run_ms": sum(task.run_ms for task in own),
             "read": sum(task.input_bytes + task.shuffle_read_bytes for task in own),
         }))  # fmt: skip

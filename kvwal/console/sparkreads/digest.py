@@ -30,14 +30,26 @@ class Accessed(NamedTuple):
     execution: int
 
 
+class TimelineStage(NamedTuple):
+    """An attempt of a stage as a timeline shows it."""
+
+    id: int
+    attempt: int
+    name: str
+    status: str
+    started: int
+    ended: int
+
+
 class Digest(NamedTuple):
     """What the page of an application shows of its jobs, stages, executors, SQL executions and streams.
 
-    `jobs` are the first 20,000, and `failures` are all. `slow` are the stages with most task time, `skewed` how many stages are
-    skewed, and `missing_roll` the file of its event log that is not there; 0 if none is missing.
+    `jobs` and `stages` are the first 20,000, and `failures` are all. `slow` are the stages with most task time,
+    `skewed` how many stages are skewed, and `missing_roll` the file of its event log that is not there; 0 if none is missing.
     """
 
     jobs: list[TimelineJob]
+    stages: list[TimelineStage]
     executors: list[Executor]
     slow: list[BriefStage]
     skewed: int
@@ -53,6 +65,7 @@ def digest_of(records: RecordReader, recorded: RecordedApplication, skewed_from:
     executors: list[Executor] = []
     stages: list[BriefStage] = []
     streams: list[Stream] = []
+    spans: list[TimelineStage] = []
     accesses: dict[tuple[bool, str, str, str], Accessed] = {}
     skewed = missing_roll = 0
     for folder, stored in every_record(records, recorded.prefix):
@@ -61,6 +74,11 @@ def digest_of(records: RecordReader, recorded: RecordedApplication, skewed_from:
             if (record := decoded(stored, BriefStage)) is not None:
                 skewed += record.skew >= skewed_from
                 stages.append(record)
+                if record.started and len(spans) < _MOST_JOBS:
+                    end = record.ended or (record.started + record.duration_ms if record.duration_ms else 0)
+                    spans.append(
+                        TimelineStage(record.id, record.attempt, record.name, record.status, record.started, end)
+                    )
                 if len(stages) > 4096:
                     stages = nlargest(SLOWEST, stages, key=_task_time)
         elif folder == "job":
@@ -86,7 +104,7 @@ def digest_of(records: RecordReader, recorded: RecordedApplication, skewed_from:
     may_have_failed = index.failed(app.status, app.error) or app.jobs_failed + app.sql_failed > 0 or bool(streams)
     failures = queries.failures(records, of=recorded) if may_have_failed else []
     return Digest(
-        jobs, executors, nlargest(SLOWEST, stages, key=_task_time), skewed, list(accesses.values()), streams, missing_roll,
+        jobs, spans, executors, nlargest(SLOWEST, stages, key=_task_time), skewed, list(accesses.values()), streams, missing_roll,
         failures,
     )  # fmt: skip
 

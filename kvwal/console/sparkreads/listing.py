@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from statistics import median
@@ -34,9 +35,13 @@ class Listed(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """All applications, newest first, and the names and users that they have, the most frequent first."""
+    """All applications, newest first, how many have each status, and the names and users that they have.
+
+    Users are sorted by how many applications they have.
+    """
 
     every: list[Listed]
+    counts: Counter[str]
     by_name: Mapping[str, list[Listed]]
     users: list[str]
 
@@ -50,6 +55,11 @@ class Filter(NamedTuple):
     user: str = ""
     after: int = 0
     before: int = 0
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether every application is asked for. Its status is not looked at."""
+        return self._replace(status="") == Filter()
 
     def takes(self, listed: Listed) -> bool:
         """Whether an application is asked for. Its status is not looked at."""
@@ -78,7 +88,8 @@ def listing(records: RecordReader) -> Listing:
     named: dict[str, list[Listed]] = {}
     for listed in every:
         named.setdefault(listed.app.name, []).append(listed)
-    return Listing(every, named, sorted(users, key=lambda user: (-users[user], user)))
+    counts = Counter(each.app.status for each in every)
+    return Listing(every, counts, named, sorted(users, key=lambda user: (-users[user], user)))
 
 
 def _usual_ms(newest_first: list[RecordedApplication]) -> int:

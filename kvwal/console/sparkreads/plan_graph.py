@@ -207,7 +207,12 @@ def _lines(node: PlanNode) -> list[str]:
 
 
 def _short(name: str) -> str:
-    return name.removeprefix("number of ").replace("output rows", "rows").replace("size of files read", "files")
+    return (
+        name.removeprefix("number of ")
+        .replace("output rows", "rows")
+        .replace("size of files read", "read")
+        .replace("shuffle bytes written", "shuffled")
+    )
 
 
 def _clipped(text: str, most: int = _MOST_LETTERS) -> str:

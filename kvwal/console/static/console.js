@@ -32,8 +32,29 @@ function showTimes(root) {
     const when = new Date(each.dateTime);
     if (Number.isNaN(when.getTime())) continue;
     each.title = `${each.textContent} · ${zoned.format(when)}`;
-    each.textContent = each.dataset.only === "time" ? moments.format(when).slice(11) : moments.format(when);
+    const [day, clock] = moments.format(when).split(" ");
+    each.replaceChildren(part(day), " ", part(clock));
     each.dataset.shown = "";
+  }
+  for (const each of root.querySelectorAll("[data-utc]")) { // texts of pictures and choices that begin with a time
+    const when = new Date(each.textContent.slice(0, 17).replace(" ", "T"));
+    if (Number.isNaN(when.getTime())) continue;
+    each.textContent = moments.format(when).slice(0, 16) + each.textContent.slice(17);
+    each.removeAttribute("data-utc");
+  }
+}
+
+function part(text) {
+  const span = document.createElement("span");
+  span.textContent = text;
+  return span;
+}
+
+// What a reader wants to see first of a box that scrolls: the chosen data set of a graph.
+function showChosen(root) {
+  for (const each of root.querySelectorAll(".graph [aria-current]")) {
+    const box = each.closest(".scroll"), place = each.getBoundingClientRect(), room = box.getBoundingClientRect();
+    box.scrollLeft += place.left - room.left - (room.width - place.width) / 2;
   }
 }
 
@@ -49,12 +70,15 @@ function replaceParts(text) {
     const focus = old.contains(active) ? active.getAttribute("href") || active.id : null;
     const scrolled = [...old.querySelectorAll(".scroll")].map((each) => each.scrollLeft);
     const chosen = old.querySelector("tr.is-chosen")?.rowIndex;
+    const opened = [...old.querySelectorAll("details")].map((each) => each.open);
     old.dataset.source = fresh.innerHTML;
     old.replaceChildren(...fresh.childNodes);
     if (fresh.dataset.live === undefined) delete old.dataset.live;
     else old.dataset.live = fresh.dataset.live;
     showTimes(old);
     old.querySelectorAll(".scroll").forEach((each, index) => { each.scrollLeft = scrolled[index] || 0; });
+    old.querySelectorAll("details").forEach((each, index) => { each.open = opened[index] ?? each.open; });
+    if (old.id === "graph") showChosen(old);
     if (chosen) old.querySelector("table")?.rows[chosen]?.classList.add("is-chosen");
     if (focus) [...old.querySelectorAll("a, input")].find((each) => each.getAttribute("href") === focus || each.id === focus)?.focus();
   }
@@ -126,10 +150,11 @@ function key(event) {
 
 document.addEventListener("DOMContentLoaded", () => {
   showTimes(document);
+  showChosen(document);
   for (const each of document.querySelectorAll("[data-part][id]")) each.dataset.source = "";
   const theme = document.querySelector("button.theme");
   if (theme) { theme.hidden = false; theme.addEventListener("click", switchTheme); }
-  for (const each of document.querySelectorAll(".keys")) each.hidden = false;
+  for (const each of document.querySelectorAll(".keys")) each.hidden = !document.querySelector("main tbody a, main input[type=search]");
   const copy = document.querySelector("button.copy");
   if (copy && navigator.clipboard) {
     copy.hidden = false;

@@ -12,8 +12,8 @@ from kvwal.lineage.answer import Answer
 
 MOST_NODES = 40
 """Data sets that are drawn in each direction. The table has all of them."""
-_WIDE, _TALL, _GAP_X, _GAP_Y, _EDGE = 200, 40, 56, 14, 8
-_LETTERS = 26
+_WIDE, _TALL, _GAP_X, _GAP_Y, _EDGE = 174, 40, 42, 14, 2
+_LETTERS = 22
 
 
 class _Node(NamedTuple):

@@ -9,12 +9,12 @@ from kvwal.console.bodies import Refused
 from kvwal.console.ownapi.entries import cursor_text, parse_cursor, prefix_bounds, read_page, reader_at
 from kvwal.console.pages.rendering import Shown
 from kvwal.console.pages.tables import Column, Pager, Row, Table
+from kvwal.console.pages.texts import amount, code, moment
 from kvwal.console.shared_reader import View
 from kvwal.console.storepages import places
 from kvwal.console.storepages.frame import Asked
 from kvwal.console.storepages.values import difference, key_text, shown_text, value_label
 from kvwal.entry import TIMESTAMP_SHIFT, DataEntry
-from kvwal.hlc import to_text
 from kvwal.sql.text import decoded_key
 
 _ROWS = 50
@@ -61,12 +61,16 @@ def keys_page(view: View, asked: Asked) -> Shown:
         for entry in found
     ]
     columns = [
-        Column("key", "Key", "code"), Column("class", "Class of the key", "plain", wide=True), Column("value", "Value", "clip"),
+        Column("key", "Key", "key"), Column("value", "Value", "value"), Column("class", "Key type", "plain", wide=True),
         Column("changed", "Last change", "moment", wide=True),
     ]  # fmt: skip
     following = asked.link({"cursor": cursor_text(last)}) if last is not None else ""
-    pager = Pager(0, 0, len(rows), asked.link({"cursor": None}) if cursor else "", following)
-    empty = "No key begins so." if prefix else "The map has no key."
+    pager = Pager(amount(len(rows), "key"), asked.link({"cursor": None}) if cursor else "", following, "← first page")
+    empty = (
+        "No key begins so."
+        if prefix
+        else "The map has no key. A business may have queues and contents instead: see there."
+    )
     table = Table("keys", "Keys", columns, rows, empty, pager)
     words = (name, *(("--prefix", prefix) if prefix else ()), *asked.at_words(), "--limit", str(_ROWS))
     values = {
@@ -78,7 +82,11 @@ def keys_page(view: View, asked: Asked) -> Shown:
 
 def key_page(view: View, asked: Asked) -> Shown:
     """One key: a version of it, what that version changed, and all versions that log and archive hold."""
-    name, identity = asked.path["business"], parse_cursor(asked.text("id"))
+    name = asked.path["business"]
+    try:
+        identity = parse_cursor(asked.text("id"))
+    except Refused as error:
+        raise Refused(400, f"id={asked.text('id')[:40]!r} names no key: choose it in the list of keys.") from error
     if identity is None:
         raise Refused(400, "The key is missing: choose it in the list of keys.")
     history = view.reader.read_business(name).history(*identity)[:_MOST_VERSIONS]
@@ -100,23 +108,24 @@ def key_page(view: View, asked: Asked) -> Shown:
                 "value": value_label(each), "timestamp": str(each.timestamp),
             },
             {"version": asked.link({"version": len(history) - number, "at": None})},
-            mark="warn" if number == index else "",
+            mark="shown" if number == index else "",
         )
         for number, each in enumerate(history)
     ]  # fmt: skip
     columns = [
-        Column("version", "Version", "count"), Column("time", "Time", "moment"), Column("change", "Change", "plain"),
-        Column("value", "Value", "clip", wide=True), Column("timestamp", "Timestamp", "code", wide=True),
+        Column("version", "Version", "plain"), Column("time", "Time", "moment"), Column("change", "Change", "plain"),
+        Column("value", "Value", "value"), Column("timestamp", "Timestamp", "code", wide=True),
     ]  # fmt: skip
     table = Table("history", "History", columns, rows)
     facts = [
-        ("Class of the key", entry.key_class), ("Class of the value", entry.value_class or "deleted"),
-        ("Size", f"{len(entry.value):,} bytes"), ("Changed", to_text(entry.timestamp)),
+        ("Changed", moment(_ms(entry))), ("Size", amount(len(entry.value), "byte")), ("Key type", entry.key_class),
+        ("Value type", entry.value_class or "deleted"),
     ]  # fmt: skip
     if entry.expires:
-        facts.append(("Expires", to_text(entry.expires << TIMESTAMP_SHIFT)))
+        facts.append(("Expires", moment(entry.expires)))
     values: dict[str, Any] = {
-        "title": key_text(entry), "business": name, "tab": "keys", "id": asked.text("id"), "facts": facts, "text": text,
+        "title": code(key_text(entry)), "shown_at": moment(_ms(entry)),
+        "business": name, "tab": "keys", "id": asked.text("id"), "facts": facts, "text": text,
         "whole": whole, "deleted": entry.deleted, "version": version, "versions": len(history),
         "lines": difference(before, entry), "first": before is None, "is_newest": index == 0,
         "command": _command(asked, "history" if index else "get", name, entry),
@@ -134,7 +143,7 @@ def _command(asked: Asked, verb: str, name: str, entry: DataEntry) -> str:
     if entry.key_class == "bytes":
         escaped = "".join(f"\\x{byte:02x}" for byte in entry.key)
         return "" if b"\0" in entry.key else f"{asked.command(verb, name, '--key-class', 'bytes')} $'{escaped}'"
-    typed = key_text(entry)
+    typed = key_text(entry) if entry.key else ""
     words = () if entry.key_class == "str" else ("--key-class", entry.key_class)
     return asked.command(verb, name, *words, *(("--",) if typed.startswith("-") else ()), typed)
 

@@ -11,6 +11,7 @@ from kvwal.console.bodies import Refused
 from kvwal.console.ownapi.lineage import graph_at, matching
 from kvwal.console.pages.rendering import Shown
 from kvwal.console.pages.tables import Column, Row, Table
+from kvwal.console.pages.texts import count
 from kvwal.console.shared_reader import View
 from kvwal.console.storepages import places
 from kvwal.console.storepages.frame import Asked
@@ -45,7 +46,7 @@ def _search(graph: Lineage, asked: Asked) -> Shown:
         Column("dataset", "Data set"), Column("table", "Table", wide=True), Column("written", "Runs that write it", "count"),
         Column("read", "Runs that read it", "count"),
     ]  # fmt: skip
-    note = f"the first {_ROWS} of {len(found):,}" if len(found) > _ROWS else ""
+    note = f"the first {_ROWS} of {count(len(found))}" if len(found) > _ROWS else ""
     table = Table(
         "datasets",
         "Data sets",
@@ -72,7 +73,7 @@ def _graph(graph: Lineage, asked: Asked, dataset: str) -> Shown:
         "columns": list(told.columns.items()), "command": asked.command("lineage", told.name.text, *words),
     }  # fmt: skip
     columns = [
-        Column("way", "Way", "plain"), Column("depth", "Runs away", "count"), Column("dataset", "Data set"),
+        Column("way", "Direction", "plain"), Column("depth", "Runs away", "count"), Column("dataset", "Data set"),
         Column("through", "Through"), Column("runs", "Runs", "count", wide=True), Column("failed", "Failed", "count", wide=True),
         Column("last", "Last run", "moment", wide=True), Column("status", "Status", "status"),
     ]  # fmt: skip

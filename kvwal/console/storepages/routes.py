@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from kvwal.console.access import is_of_another_site
 from kvwal.console.answers import guarded
 from kvwal.console.bodies import Refused
+from kvwal.console.figures.renewal import renew
 from kvwal.console.pages.rendering import Pages, Shown
 from kvwal.console.parts import Console
 from kvwal.console.queries.runner import Limits
@@ -52,6 +53,16 @@ def routes(console: Console) -> list[BaseRoute]:
                 error = refused.sentence
         return await pages.show(request, lambda view: sql_page(asked, statement, found, error))
 
+    async def operations(request: Request) -> Response:
+        asked = Asked(request, pages)
+        if asked.text("examine"):
+            if not is_of_another_site(request):
+                await console.workers.run(console.figures.examinations.now)
+            return RedirectResponse(asked.link({"examine": None}), 303)
+        shown = await pages.show(request, lambda view: operations_page(view, asked, console.figures))
+        renew(console)
+        return shown
+
     return [
         route("/store", businesses_page),
         Route("/store/sql", guarded(console.access, sql, pages.error)),
@@ -61,5 +72,5 @@ def routes(console: Console) -> list[BaseRoute]:
         route("/store/{business}/queue", queue_page),
         route("/store/{business}/contents", contents_page),
         route("/lineage", lineage_page),
-        route("/operations", lambda view, asked: operations_page(view, asked, console.examine)),
+        Route("/operations", guarded(console.access, operations, pages.error)),
     ]

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from kvwal.console.pages.pictures import Point, Scale, nice_ceiling, trend
 from kvwal.console.pages.rendering import Shown
 from kvwal.console.pages.tables import Column, Row, Table
-from kvwal.console.pages.texts import count
+from kvwal.console.pages.texts import count, short
 from kvwal.console.queries.question import Answered
 from kvwal.console.storepages.frame import Asked
 
@@ -47,7 +47,10 @@ def table_of(found: Answered) -> tuple[list[Column], list[Row]]:
     keys = [
         name if found.columns.count(name) == 1 else f"{name}.{place}" for place, name in enumerate(found.columns, 1)
     ]
-    columns = [Column(key, key) for key in keys]
+    columns = [
+        Column(key, key, "right" if kind.startswith(_NUMERIC) else "text")
+        for key, kind in zip(keys, found.types, strict=True)
+    ]
     return columns, [Row(dict(zip(keys, row, strict=True))) for row in found.rows]
 
 
@@ -63,7 +66,7 @@ def _chart(found: Answered, name: str) -> Markup:
     if not points:
         return Markup("")
     top = nice_ceiling(max(point.value for point in points))
-    scale = Scale(top, (_short(top), _short(top / 2), "0"))
+    scale = Scale(top, (short(top), short(top / 2), "0"))
     return trend(points, scale, ("row 1", f"row {count(len(numbers))}"), f"{name} by row")
 
 
@@ -72,10 +75,3 @@ def _number(value: Any) -> float | None:
         return None if value is None or isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         return None
-
-
-def _short(value: float) -> str:
-    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= size:
-            return f"{value / size:g} {letter}"
-    return f"{value:g}"

@@ -9,6 +9,7 @@ from kvwal.console.ownapi.contents import page_of, stored
 from kvwal.console.ownapi.queues import items_of, listed
 from kvwal.console.pages.rendering import Shown
 from kvwal.console.pages.tables import Column, Pager, Row, Table
+from kvwal.console.pages.texts import amount, count
 from kvwal.console.shared_reader import View
 from kvwal.console.storepages import places
 from kvwal.console.storepages.frame import Asked
@@ -28,7 +29,7 @@ def queues_page(view: View, asked: Asked) -> Shown:
             {
                 "queue": queue["queue"] or name, "items": queue["items"], "bytes": queue["bytes"],
                 "oldest": None if queue["oldest_seconds"] is None else 1000 * queue["oldest_seconds"],
-                "priorities": ", ".join(f"{priority}: {items:,}" for priority, items in queue["by_priority"].items()),
+                "priorities": ", ".join(f"{priority}: {count(items)}" for priority, items in queue["by_priority"].items()),
             },
             {"queue": places.part(name, "queue", queue=queue["queue"])},
         )
@@ -65,7 +66,9 @@ def queue_page(view: View, asked: Asked) -> Shown:
         Column("position", "Position", "code", wide=True),
     ]  # fmt: skip
     more = asked.link({"limit": min(1000, 4 * most)}) if len(items) > most and most < 1000 else ""
-    table = Table("items", "Items", columns, rows, "The queue holds no item.", Pager(0, 0, len(rows), "", more))
+    place = f"the first {count(len(rows))}" if more else amount(len(rows), "item")
+    pager = Pager(place, "", more, after_words="show more")
+    table = Table("items", "Items", columns, rows, "The queue holds no item.", pager)
     typed = f"{name}/{queue}" if queue else name
     values: dict[str, Any] = {
         "title": f"Queue {typed}", "business": name, "tab": "queues", "others": [], "prefix": None,
@@ -77,6 +80,7 @@ def queue_page(view: View, asked: Asked) -> Shown:
 def contents_page(view: View, asked: Asked) -> Shown:
     """A page of the contents of a business, by prefix, now or at a time."""
     name, contents, prefix, at = asked.path["business"], asked.text("contents"), asked.text("prefix"), asked.text("at")
+    typed = f"{name}/{contents}" if contents else name
     found, following = page_of(stored(view, name, contents, asked.at), prefix, asked.text("cursor") or None, _ROWS)
     rows = [
         Row(
@@ -90,12 +94,12 @@ def contents_page(view: View, asked: Asked) -> Shown:
     ]  # fmt: skip
     columns = [
         Column("name", "Name"), Column("bytes", "Size", "size"), Column("changed", "Last change", "moment"),
-        Column("attributes", "Attributes", wide=True), Column("sha256", "SHA-256", "clip", wide=True),
+        Column("attributes", "Attributes", wide=True), Column("sha256", "SHA-256", "id", wide=True),
     ]  # fmt: skip
     after = asked.link({"cursor": following}) if following is not None else ""
     before = asked.link({"cursor": None}) if asked.text("cursor") else ""
-    table = Table("contents", "Contents", columns, rows, "No content is here.", Pager(0, 0, len(rows), before, after))
-    typed = f"{name}/{contents}" if contents else name
+    table = Table("contents", "Contents", columns, rows, "No content begins so." if prefix else f"{typed} has no content.",
+                  Pager(amount(len(rows), "content"), before, after, "← first page"))  # fmt: skip
     words = (typed, *(("--prefix", prefix) if prefix else ()), *asked.at_words())
     others = [(each or name, asked.link({"contents": each or None, "cursor": None}), each == contents)
               for each in names_of_stored(view.reader.read_business(name))]  # fmt: skip

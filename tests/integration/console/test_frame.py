@@ -33,6 +33,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("width", [NARROW, WIDE])
+@pytest.mark.variants(1)
 def test_a_reader_signs_in_and_stays_signed_in(browser: Browser, url: str, width: int) -> None:
     for scheme in SCHEMES:
         with reader(browser, width, scheme) as reading:

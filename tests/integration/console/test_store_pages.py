@@ -95,12 +95,8 @@ PAGES = {
 }
 
 
-FIRST = ("keys", "hostile key", "sql", "graph", "operations")
-"""A page of each kind; the others are read in the long run."""
-READ = [name if name in FIRST else pytest.param(name, marks=pytest.mark.long) for name in PAGES]
-
-
-@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.variants(3)
 def test_a_page_is_readable_at_each_width_and_in_both_schemes(browser: Browser, url: str, name: str) -> None:
     """No script of a store runs, the window is wide enough, and axe has no serious finding."""
     for width, scheme in ((NARROW, SCHEMES[1]), (WIDE, SCHEMES[0])):
@@ -137,7 +133,7 @@ def test_every_table_is_there_as_csv_and_json(url: str, name: str) -> None:
         }, name
 
 
-AGES = ("oldest", "found")
+AGES = ("oldest", "found", "checkpoint", "waits")
 """Columns that have an age, which differs from one request to the next."""
 
 
@@ -154,6 +150,7 @@ def typed(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["store", "prefix", "key", "hostile key", "queue", "contents", "graph", "bytes"])
+@pytest.mark.variants(3)
 def test_the_command_of_a_page_answers_the_same(browser: Browser, root: Path, url: str, name: str) -> None:
     with reader(browser) as reading:
         page = reading.open(url + PAGES[name])
@@ -243,6 +240,16 @@ def test_operations_say_what_doctor_says(root: Path, url: str) -> None:
         for row in send(url, "GET", f"/operations?format=json&table={table}").json
     ]
     assert sorted(each["level"] for each in shown) == sorted(each["level"] for each in told)
+
+
+def test_a_location_is_examined_when_a_reader_asks_for_it(browser: Browser, url: str) -> None:
+    with reader(browser) as reading:
+        page = reading.open(f"{url}/operations")
+        page.click("text=Examine now")
+        page.wait_for_load_state()
+        assert page.url == f"{url}/operations"
+        assert "Examined" in page.inner_text("#operations")
+        assert "of the writing process" in page.inner_text("#operations")
 
 
 def test_a_page_of_what_is_not_there_is_a_sentence(browser: Browser, url: str) -> None:

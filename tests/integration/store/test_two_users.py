@@ -191,6 +191,21 @@ def test_doctor_names_the_owner_the_mode_and_the_remedy(home: Path) -> None:
     done(NOBODY, "put", root, "closed", "b", "2")
 
 
+def test_a_console_of_another_user_says_what_it_may_not_read(home: Path) -> None:
+    """The store, and the file of its token."""
+    root, token = home / "root", home / "token"
+    done(ROOT, "put", root, "jobs", "a", "1")
+    token.write_text("t" * 32)
+    token.chmod(0o600)
+    subprocess.run(["chown", "-R", "0:0", root, token], check=True)
+    said = refused(NOBODY, "console", root, "--token-file", token)
+    assert f"the token file {token} cannot be read (Permission denied). Mend its owner and mode" in said
+    root.chmod(0o700)
+    said = refused(NOBODY, "console", root)
+    assert "not allowed to read or write" in said
+    assert "Run it as the user of the store, or mend owner and mode." in said
+
+
 def test_a_user_without_rights_is_told_so_and_changes_nothing(home: Path) -> None:
     root = home / "root"
     done(ROOT, "put", root, "jobs", "a", "1")
