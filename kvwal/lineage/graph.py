@@ -182,8 +182,10 @@ class Graph:
         owner = self._owners[number]
         if owner not in self._by_process:
             if not self._by_owner:
+                by_owner: dict[str, list[int]] = {}
                 for each, of in enumerate(self._owners):
-                    self._by_owner.setdefault(of, []).append(each)
+                    by_owner.setdefault(of, []).append(each)
+                self._by_owner = by_owner  # whole at once: other threads may walk the graph, too
             runs: dict[str, list[int]] = {}
             for each in self._by_owner[owner]:
                 runs.setdefault(self._edges[each].process, []).append(each)
