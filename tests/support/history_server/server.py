@@ -8,7 +8,7 @@ import signal
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -33,10 +33,15 @@ LISTS = (
 
 
 @contextmanager
-def history_server(logs: Path, port: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Spark's History Server over a folder of logs. It is killed afterwards."""
-    settings = f"-Dspark.history.fs.logDirectory={logs.as_uri()} -Dspark.history.ui.port={port}"
-    environment = os.environ | {"SPARK_HISTORY_OPTS": settings, "SPARK_LOCAL_IP": "127.0.0.1"}
+def history_server(
+    logs: Path, port: int, log: Path, settings: Mapping[str, str] | None = None, heap: str = "1g"
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Spark's History Server over a folder of logs, with its own settings but for these. It is killed afterwards."""
+    given = {"spark.history.fs.logDirectory": logs.as_uri(), "spark.history.ui.port": str(port), **(settings or {})}
+    options = " ".join(f"-D{name}={value}" for name, value in given.items())
+    environment = os.environ | {
+        "SPARK_HISTORY_OPTS": options, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": heap,
+    }  # fmt: skip
     command = [
         str(Path(pyspark.__file__).parent / "bin" / "spark-class"),
         "org.apache.spark.deploy.history.HistoryServer",
