@@ -24,6 +24,9 @@ FOUND = while read -r what name _; do \
 	if [ -t 1 ]; then printf '\r\033[K  %s' "$$said"; elif [ "$$what" = Installing ]; then echo "  $$said"; fi; \
 	done; [ ! -t 1 ] || echo
 
+# Tests start hundreds of programs: without bytecode each would compile kvwal anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup run run-cluster test test-long compose-test soak sweep mutants compat versions spark-api check format docs bench wheel constraints clean
 
 help: ## this list

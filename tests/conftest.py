@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -12,10 +13,12 @@ from xdist.scheduler.protocol import Scheduling
 
 from kvwal.ports.disk import OS_DISK, Disk, OsDisk
 from tests.simulation.machine.disk import ProcessDisk
+from tests.support.archive import forked
+from tests.support.chance import ALL_EXAMPLES
 from tests.support.invariants.watch import LAWS, left_in, watching
 from tests.support.member.last_lines import last_lines
 from tests.support.scheduling import FolderScheduling, is_taken_as_a_whole
-from tests.support.selection import left_out, share_of
+from tests.support.selection import left_out, share_of, variants_left_out
 
 settings.register_profile(
     "kvwal",
@@ -27,6 +30,8 @@ settings.register_profile(
 settings.register_profile(
     "verdict", settings.get_profile("kvwal"), phases=[Phase.explicit, Phase.generate], database=None
 )
+# Of `make test`: each run tries others.
+settings.register_profile("sample", settings.get_profile("kvwal"), max_examples=ALL_EXAMPLES * 2 // 5)
 settings.load_profile("kvwal")
 
 
@@ -41,9 +46,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """One seed for all processes of the run: this one hands its options to the others."""
+    """One seed for all processes of the run: this one hands its options to the others. And how many examples a test tries."""
     if config.option.sample_seed is None:
         config.option.sample_seed = random.SystemRandom().randrange(1 << 16)
+    if config.option.part == "sample":
+        settings.load_profile("sample")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -69,6 +76,20 @@ _broken: list[tuple[str, str]] = []
 def _watched_stores() -> Iterator[None]:
     """Each store that a test opens is watched (see `tests.support.invariants.watch`)."""
     with watching(lambda law, how: _broken.append((law, how)), _seen):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _forked_archivers() -> Iterator[None]:
+    """Each archiver that a store of this process has is forked from one that has loaded all it needs."""
+    with forked.forked_archivers():
+        yield
+
+
+@pytest.fixture
+def started_archivers() -> Iterator[None]:
+    """The archivers of a test are started as those of a program are."""
+    with forked.started_archivers():
         yield
 
 
@@ -123,11 +144,38 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     marks = {item.nodeid: mark for item in items if (mark := item.get_closest_marker("long"))}
     long, longest = set(marks), {name for name, mark in marks.items() if mark.kwargs.get("minutes")}
     left = left_out(long, part, config.option.sample_seed, longest)
+    variants = {
+        item.nodeid: mark.args[0]
+        for item in items
+        if (mark := item.get_closest_marker("variants")) and item.nodeid not in long
+    }
+    others = variants_left_out(variants, config.option.sample_seed)
+    if part == "sample":
+        left |= others
     if part == "rest":
-        loops = {item.nodeid for item in items if item.get_closest_marker("loop")}
-        taken = (long - left | loops) & share_of(long | loops, config.option.every, config.option.sample_seed)
+        loops = {item.nodeid for item in items if _is_loop(item)}
+        every = share_of(long | loops | set(variants), config.option.every, config.option.sample_seed)
+        taken = (long - left | loops | others) & every
         left = {item.nodeid for item in items} - taken
     if left:
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left])
         items[:] = [item for item in items if item.nodeid not in left]
     items.sort(key=lambda item: not is_taken_as_a_whole(item.nodeid))
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays until the end: the garbage collector, which many tests call, need not look at it each time."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """At the end of the process libraries look for what was not given back."""
+    gc.unfreeze()
+
+
+def _is_loop(item: pytest.Item) -> bool:
+    """Whether `make test` runs a part of this test only: fewer rounds, or fewer examples of hypothesis."""
+    return item.get_closest_marker("loop") is not None or getattr(
+        getattr(item, "obj", None), "is_hypothesis_test", False
+    )

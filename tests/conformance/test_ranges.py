@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from kvwal.errors import CodecError, ConfigError
 from kvwal.structures.map.map import Map
+from tests.support.chance import examples
 
 TEXTS = ["", "a", "a/1", "a/2", "a0", "b", "ß", "ßa", "\U0010ffff"]
 NUMBERS = [-(2**70), -1, 0, 9, 10, 300]
@@ -63,7 +64,7 @@ def test_a_range_is_a_slice_of_the_sorted_keys(jobs: Map, keys: list[Any], in_th
     moment = jobs.at(timestamp) if in_the_past else jobs
     bounds = st.sampled_from([None, *keys])
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=examples(25), deadline=None)
     @given(
         st.tuples(bounds, bounds).filter(lambda pair: pair != (None, None)),
         st.booleans(),

@@ -68,6 +68,7 @@ def recovers(root: Path, filler: Filler) -> None:
     ],
 )
 @pytest.mark.parametrize("nth", [8, 60])
+@pytest.mark.variants(3)
 def test_a_call_of_the_log_that_fails(call: str, error: str, what: str, nth: int, tmp_path: Path) -> None:
     root = tmp_path / "root"
     with filling(root, "none", injecting(call, f"error={error}:when={nth}")) as filler:

@@ -210,6 +210,7 @@ def compacted(objects: Objects) -> object:
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("started_archivers")
 def test_an_archiver_killed_in_the_middle_of_an_upload(server: s3.Server, proxy: Proxy, tmp_path: Path) -> None:
     url = f"{s3.bucket(server)}/kvwal"
     of_other_stores = set(archivers())

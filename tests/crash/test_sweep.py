@@ -1,8 +1,8 @@
 """A store's life (`tests.support.sweep.lifecycle`) is killed, or a call of it fails, at each system call that changes a disk.
 
 In every state that is left, every acknowledged transaction is there and whole, the archive has no fault, and the next life
-goes on from there to its end and restores the same. An ordinary run of the tests draws some calls by chance, of each kind in
-each stage; `make sweep` takes every call in every mode.
+goes on from there to its end and restores the same. `make test-long` draws some calls by chance, of each kind in each stage,
+and `make test` a few of these; `make sweep` takes every call in every mode.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ call is.
 WRITES = {"write", "pwrite64", "pwritev2", "fsync", "fdatasync", "ftruncate", "fallocate"}
 KINDS = WRITES | {"rename", "unlink", "link", "mkdir", "openat"}
 STAGES = {"open", "write", "checkpoint", "delta", "archive", "close", "rewrite", "gc", "restore", "lose", "take over"}
+FEW = 4
+"""In `make test` a fourth of the kinds in their stages is tried."""
 SweepPoint = dict[str, Any]
 
 
@@ -56,11 +58,15 @@ def test_a_life_has_every_kind_of_call_in_every_stage(calls: list[SweepPoint]) -
 
 
 @pytest.mark.long
+@pytest.mark.loop
 @pytest.mark.timeout(7200 if ALL else 900)
 @pytest.mark.parametrize("mode", MODES)
-def test_a_life_is_hurt_at_every_call_that_changes_the_disk(mode: str, calls: list[SweepPoint], tmp_path: Path) -> None:
+def test_a_life_is_hurt_at_every_call_that_changes_the_disk(
+    mode: str, calls: list[SweepPoint], whole: bool, tmp_path: Path
+) -> None:
     known = counted(calls, mode)
-    numbers = list(range(1, len(known) + MORE)) if ALL else drawn(known, mode)
+    every = MODES[mode] if whole else MODES[mode] * FEW
+    numbers = list(range(1, len(known) + MORE)) if ALL else drawn(known, mode, every)
     shares = [numbers[worker::WORKERS] for worker in range(WORKERS)]
     found = sweep(tmp_path, mode, shares)
     turns = [turn for share in found for turn in share if turn["name"]]
@@ -71,8 +77,8 @@ def test_a_life_is_hurt_at_every_call_that_changes_the_disk(mode: str, calls: li
         assert sorted(turn["number"] for turn in turns) == list(range(1, len(turns) + 1)), "not one was left out"
         assert len(turns) > len(known) * 0.9
     else:
-        assert len(turns) == len(numbers) >= len({(call["name"], call["stage"]) for call in known}) // MODES[mode]
-    if ALL or MODES[mode] == 1:
+        assert len(turns) == len(numbers) >= len({(call["name"], call["stage"]) for call in known}) // every > 0
+    if ALL or every == 1:
         assert {turn["name"] for turn in turns} == {call["name"] for call in known}
         assert {turn["stage"] for turn in turns} >= STAGES & {call["stage"] for call in known}
     if ALL:
@@ -85,15 +91,15 @@ def counted(calls: list[SweepPoint], mode: str) -> list[SweepPoint]:
     return [call for call in calls if call["alone"] == alone]
 
 
-def drawn(known: list[SweepPoint], mode: str) -> list[int]:
-    """One call of each kind in each stage, or in some of them."""
+def drawn(known: list[SweepPoint], mode: str, every: int) -> list[int]:
+    """One call of each kind in each stage, or of one in `every` of these."""
 
     def which(call: SweepPoint) -> tuple[str, str]:
         return call["name"], call["stage"]
 
     chance = random.Random(f"{SEED} {mode}")
     groups = [list(group) for _, group in groupby(sorted(known, key=which), key=which)]
-    some = chance.sample(groups, len(groups) // MODES[mode])
+    some = chance.sample(groups, len(groups) // every)
     return sorted(chance.choice(group)["number"] for group in some)
 
 

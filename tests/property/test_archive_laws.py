@@ -33,6 +33,7 @@ from kvwal_archive.verify import verify
 from kvwal_archive.view import history, latest
 from kvwal_archive.writer import put_segment
 from tests.support.archive.history import LOG, PLACE, from_table, merged, place, table
+from tests.support.chance import examples
 from tests.support.log.shapes import Shaped, shapes
 
 NAME = st.from_regex(r"[A-Za-z0-9%@+][A-Za-z0-9._%@+-]{0,127}", fullmatch=True)
@@ -109,7 +110,7 @@ def test_merging_is_commutative_associative_and_idempotent(parts: list[list[Row]
     assert merge(merge(a), a) == merge(a, a) == merge(a)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(HISTORIES, st.one_of(st.none(), st.integers(0, 30)), st.integers(0, 25))
 def test_the_plain_and_the_vectorised_form_agree(found: tuple[list[Row], ...], at: int | None, up_to: int) -> None:
     sources = [
@@ -120,7 +121,7 @@ def test_the_plain_and_the_vectorised_form_agree(found: tuple[list[Row], ...], a
     assert from_table(latest_table([*sources, *sources], at)) == latest_plain(counted, at)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(HISTORIES, st.integers(0, 12), st.sampled_from([1, 2, 3]))
 def test_all_rows_of_a_stream_are_in_the_order_of_the_merge(found: tuple[list[Row], ...], cut: int, rows: int) -> None:
     parts = [(node, part) for node, log in zip(NODES, found, strict=True) for part in (log[:cut], log[cut // 2 :])]
@@ -153,7 +154,7 @@ def archives(draw: st.DrawFn) -> tuple[list[Row], list[int], list[tuple[int, int
     return [row._replace(node=PLACE.node, timestamp=row.timestamp << 16) for row in found], cuts, rewrites
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(archives(), logs("z"), st.booleans())
 def test_rewriting_and_collecting_in_any_order_change_no_answer(
     archive: tuple[list[Row], list[int], list[tuple[int, int]]], other: list[Row], collect: bool
@@ -190,7 +191,7 @@ def live(rows: Sequence[Row], at_ms: int) -> list[Row]:
 
 
 @pytest.mark.long
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     HISTORIES,
     st.lists(st.tuples(st.sampled_from(NODES), st.integers(1, 6), st.integers(0, 60)), min_size=4, max_size=14),

@@ -36,6 +36,7 @@ from kvwal_archive.writer import put_segment
 from tests.property.test_archive_laws import HISTORIES, NAME, NODES, live
 from tests.property.test_scan_laws import scanned
 from tests.support.archive.history import LOG, PLACE, from_table, place, table
+from tests.support.chance import examples
 
 WHERE = (PLACE.namespace, PLACE.cluster, PLACE.business)
 STEPS = st.lists(
@@ -107,7 +108,7 @@ def assert_every_form_agrees(archived: Archived, highest: int) -> None:
 
 
 @pytest.mark.long
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(HISTORIES, STEPS)
 def test_a_base_changes_no_answer(found: tuple[list[Row], ...], steps: list[tuple[str, int, int, str]]) -> None:
     archived = Archived(open_objects(f"memory://{uuid.uuid4().hex}"), found)

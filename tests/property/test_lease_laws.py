@@ -20,6 +20,7 @@ import kvwal
 from kvwal.ports.clock import SystemClock
 from kvwal.spark.state import Lease, LeaseLost
 from kvwal.structures.map.map import Map
+from tests.support.chance import examples
 
 HOLDERS = 3
 SECONDS = 60.0
@@ -149,5 +150,5 @@ class LeaseHistories(RuleBasedStateMachine):
             self.folder.cleanup()
 
 
-LeaseHistories.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+LeaseHistories.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
 TestLeaseHistories = LeaseHistories.TestCase

@@ -15,6 +15,7 @@ from kvwal.entry import Entry, make_entry
 from kvwal.structures.map import order
 from kvwal.structures.map.view import KeyBounds
 from kvwal.structures.memory import BusinessMemory
+from tests.support.chance import examples
 from tests.support.log.shapes import Shaped, shapes
 
 CLASSES = ("bytes", "int", "str")
@@ -37,7 +38,7 @@ def live(model: dict[tuple[str, bytes], Entry], key_class: str | None, prefix: b
     ]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(0, 1 << 32), st.sampled_from([5, 60, 3000]))
 def test_an_iterator_shows_its_moment_under_later_writes(seed: int, keys: int) -> None:
     chance = random.Random(seed)
@@ -70,7 +71,7 @@ BOUNDS = st.builds(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.integers(0, 1 << 32), st.sampled_from([5, 60, 3000]), st.lists(st.tuples(BOUNDS, st.booleans()), min_size=4))
 def test_a_range_shows_its_moment_in_both_directions(seed: int, keys: int, asked: list[tuple[KeyBounds, bool]]) -> None:
     """A range is the slice of a sorted dict that has the keys of its moment, under any later writes."""
@@ -95,7 +96,7 @@ def test_a_range_shows_its_moment_in_both_directions(seed: int, keys: int, asked
         assert seen + list(iterator) == expected
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(shapes(400, huge=3000), st.integers(1, 50), st.integers(1, 5))
 def test_an_iterator_shows_its_moment_under_data_of_any_shape(shaped: Shaped, size: int, every: int) -> None:
     """Changes come in groups of `size`. After every few groups an iterator is made, and all iterators go on by some."""

@@ -19,6 +19,7 @@ from kvwal_archive.spark import plan, scan
 from kvwal_archive.writer import put_segment
 from tests.property.test_archive_laws import HISTORIES, NODES
 from tests.support.archive.history import LOG, PLACE, from_table, place, table
+from tests.support.chance import examples
 
 WHERE = (PLACE.namespace, PLACE.cluster, PLACE.business)
 IDENTITIES = st.tuples(
@@ -70,7 +71,7 @@ def scanned(
     return [row for partition in partitions for batch in read(objects, partition) for row in from_table(batch)]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.data(), st.sampled_from([0, 8 << 20]))
 def test_the_scans_of_all_partitions_are_the_local_merge(data: st.DataObject, held: int) -> None:
     objects, rows = data.draw(archives())

@@ -21,6 +21,7 @@ from kvwal_archive.layout import Place
 from kvwal_archive.maintenance import compaction as rewrite
 from kvwal_archive.objects import open_objects
 from tests.support.archive.archiver import InProcess
+from tests.support.chance import examples
 from tests.support.disk.faults import START_MS, FakeClock, make_options, open_store
 from tests.support.log.shapes import SHAPES, TTL_MS, shaped
 
@@ -164,7 +165,7 @@ class StoreModel(RuleBasedStateMachine):
             assert dict(self.map.at(timestamp)) == held
 
 
-StoreModel.TestCase.settings = settings(max_examples=25, stateful_step_count=15, deadline=None)
+StoreModel.TestCase.settings = settings(max_examples=examples(25), stateful_step_count=15, deadline=None)
 TestStoreModel = StoreModel.TestCase
 
 

@@ -42,6 +42,7 @@ def ran(root: Path, use: str, *more: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("use", REFUSED)
+@pytest.mark.variants(3)
 def test_a_write_of_a_finalizer_at_the_end_is_refused_and_the_program_ends(tmp_path: Path, use: str) -> None:
     process = ran(tmp_path, use)
     refused, end = process.stderr.splitlines()

@@ -177,6 +177,7 @@ main()
 
 
 @pytest.mark.parametrize("after", [3, 4, 5, 7])
+@pytest.mark.variants(4)
 def test_an_import_that_was_killed_is_completed_by_the_next_one(product: str, after: int, tmp_path: Path) -> None:
     root = tmp_path / "store"
     command = [sys.executable, "-c", KILLED, str(after), "import", product, str(LOGS[product]), str(root)]

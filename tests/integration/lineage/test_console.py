@@ -71,6 +71,7 @@ def record_spark(root: Path) -> None:
 
 
 @pytest.mark.parametrize("compression", [None, HttpCompression.GZIP])
+@pytest.mark.variants(1)
 def test_the_runs_of_openlineages_client_appear_beside_those_of_spark(
     tmp_path: Path, running: RunningConsole, compression: HttpCompression | None
 ) -> None:

@@ -51,6 +51,7 @@ def test_a_silent_archive_costs_no_write_and_drops_nothing(tmp_path: Path) -> No
     assert coverage_of(tmp_path / "archive").last == 2
 
 
+@pytest.mark.usefixtures("started_archivers")
 def test_an_archiver_that_is_killed_is_replaced(tmp_path: Path) -> None:
     with kvwal.open(tmp_path / "root") as store:
         b = store.map("b")

@@ -80,6 +80,7 @@ def test_no_module_beside_the_program_is_run_by_the_archiver(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.variants(1)
 def test_closed_standard_streams_are_borne(tmp_path: Path, closed: str) -> None:
     shell = ["sh", "-c", f'exec "$0" "$@" {closed}', sys.executable]
     process = ran(tmp_path, *shell)
@@ -118,6 +119,7 @@ def test_a_relative_root_in_a_working_folder_that_was_deleted_is_refused(tmp_pat
 
 
 @pytest.mark.parametrize("executable", ["", "/usr/bin/env", "/nowhere/python3", None])
+@pytest.mark.variants(2)
 def test_a_program_that_is_no_python_finds_its_python(tmp_path: Path, executable: str | None) -> None:
     """A server that has Python built in, as uWSGI: `sys.executable` is empty or names the server."""
     program = f"import sys; sys.executable = {executable!r}\n{USE}"

@@ -56,6 +56,7 @@ def joined(kind: str, old: Path, new: Path) -> Iterator[None]:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("kind", ["symlink", "bind mount"])
+@pytest.mark.variants(3)
 def test_two_roots_that_reach_one_log_have_one_lock(kind: str, level: str, tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     with kvwal.open(one, archive=None) as store:
@@ -205,6 +206,7 @@ def deleted(root: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [moved, replaced, replaced_by_links, deleted])
+@pytest.mark.variants(2)
 def test_a_live_root_that_is_not_there_any_more_is_noticed_by_a_tick(
     change: Callable[[Path], None], tmp_path: Path
 ) -> None:

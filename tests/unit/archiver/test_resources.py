@@ -25,6 +25,7 @@ def test_ten_times_the_log_takes_about_the_same_memory(what: str, tmp_path: Path
     assert not list(tmp_path.glob("*/*.partial"))
 
 
+@pytest.mark.usefixtures("started_archivers")
 def test_it_has_the_priority_of_its_parent(tmp_path: Path) -> None:
     """Members that adopt or leave wait for it: beside a busy neighbour a low priority would hold them up for minutes."""
     with kvwal.open(tmp_path / "root", archive=str(tmp_path / "archive")) as store:

@@ -159,6 +159,7 @@ def step(agreed: Agreed, members: dict[str, Member], leaving: set[str], chance: 
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.variants(30)
 def test_no_two_halves_may_serve(seed: int) -> None:
     agreed, chance = Agreed(), random.Random(seed)
     members, leaving = started(agreed, chance.randint(1, 5)), set[str]()

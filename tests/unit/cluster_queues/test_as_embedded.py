@@ -160,6 +160,7 @@ class Sides:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.variants(15)
 def test_the_owner_answers_as_an_embedded_queue(tmp_path: Path, seed: int) -> None:
     async def test(business: Structures, clock: FakeClock) -> None:
         owners = Owners()

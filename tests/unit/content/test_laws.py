@@ -17,6 +17,7 @@ import kvwal
 from kvwal.content.claim import claim_of
 from kvwal.content.folder import claim_files
 from kvwal.ports.disk import OS_DISK
+from tests.support.chance import examples
 
 NAMES = st.sampled_from(["a", "b", "a/b", "é", " ", "../c"])
 DATA = st.one_of(st.binary(max_size=40), st.integers(0, 9000).map(bytes))
@@ -151,4 +152,4 @@ def raising(fails: bool) -> Iterator[None]:
 
 
 TestContentsAsDict = ContentsAsDict.TestCase
-TestContentsAsDict.settings = settings(max_examples=25, stateful_step_count=25)
+TestContentsAsDict.settings = settings(max_examples=examples(25), stateful_step_count=25)

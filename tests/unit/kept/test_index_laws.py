@@ -20,6 +20,7 @@ from kvwal.spark.kept.reader import KeptLog
 from kvwal.spark.kept.task_lines import StageAttempt
 from kvwal.spark.kept.tasks import tasks_of
 from kvwal.spark.kept.writer import KeptLogWriter
+from tests.support.chance import examples
 
 STAGES = (0, 1, 7, 70_000)
 ATTEMPTS = (0, 1)
@@ -101,7 +102,7 @@ def kept(log: bytes, frame_bytes: int, most_lines: int, chunk: int) -> bytes:
     return out.getvalue()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(LOGS, st.sampled_from((1, 100, 700, 1 << 20)), st.integers(1, 9), st.sampled_from((1, 97, 5_000)))
 def test_tasks_by_the_index_are_those_of_all_lines(log: bytes, frame_bytes: int, most_lines: int, chunk: int) -> None:
     data = kept(log, frame_bytes, most_lines, chunk)
@@ -114,7 +115,7 @@ def test_tasks_by_the_index_are_those_of_all_lines(log: bytes, frame_bytes: int,
             assert tasks_of(reader.lines(of), of) == tasks_of(every, of)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(LOGS)
 def test_every_end_of_a_task_that_records_count_has_its_row(log: bytes) -> None:
     data = kept(log, 200, 5, 1_000)
@@ -136,7 +137,7 @@ def test_every_end_of_a_task_that_records_count_has_its_row(log: bytes) -> None:
     assert rows == ends
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(LOGS, st.sampled_from((1, 300, 1 << 20)), st.integers(1, 9))
 def test_a_reader_of_zstd_reads_the_log_itself(log: bytes, frame_bytes: int, most_lines: int) -> None:
     data = kept(log, frame_bytes, most_lines, 1_000)
@@ -144,7 +145,7 @@ def test_a_reader_of_zstd_reads_the_log_itself(log: bytes, frame_bytes: int, mos
     assert zstandard.ZstdDecompressor().decompressobj(read_across_frames=True).decompress(data) == log
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(LOGS, st.integers(1, 97), st.integers(1, 97))
 def test_the_same_log_gives_the_same_bytes(log: bytes, one: int, other: int) -> None:
     assert kept(log, 300, 5, one) == kept(log, 300, 5, other)

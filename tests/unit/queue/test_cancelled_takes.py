@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import kvwal
 from kvwal.aio import Queue
 from kvwal.errors import CommitUnknown, StorageFull, StoreClosed
+from tests.support.chance import examples
 from tests.support.disk.faults import FakeDisk, open_aio
 from tests.support.queue.blocks import rolled_back_here
 from tests.support.queue.faces import content
@@ -245,7 +246,7 @@ def test_a_take_of_a_block_that_is_refused_leaves_its_items_though_the_block_goe
 
 
 @pytest.mark.usefixtures("stepping")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     script=st.lists(st.tuples(st.sampled_from("tmbpxx"), st.integers(0, 6)), max_size=40),
     deliveries=st.sampled_from([None, 1, 2]),

@@ -20,6 +20,7 @@ from kvwal_archive.layout import Place
 from kvwal_archive.maintenance import compaction as rewrite
 from kvwal_archive.objects import open_objects
 from tests.support.archive.archiver import InProcess
+from tests.support.chance import examples
 from tests.support.queue.blocks import rolled_back
 
 NAMES = ("", "todo", "done")
@@ -175,5 +176,5 @@ class QueueModel(RuleBasedStateMachine):
                 ]
 
 
-QueueModel.TestCase.settings = settings(max_examples=25, stateful_step_count=15, deadline=None)
+QueueModel.TestCase.settings = settings(max_examples=examples(25), stateful_step_count=15, deadline=None)
 TestQueueModel = QueueModel.TestCase

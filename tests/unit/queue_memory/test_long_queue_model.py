@@ -10,6 +10,7 @@ from hypothesis.stateful import invariant, rule
 
 import kvwal
 from kvwal.structures.queue.state import QueueState
+from tests.support.chance import examples
 from tests.support.queue.blocks import rolled_back
 from tests.unit.queue.test_queue_model import NAME, NAMES, PRIORITY, QueueModel
 
@@ -58,5 +59,5 @@ def held(state: QueueState) -> int:
     return len(state._ready.held)
 
 
-LongQueueModel.TestCase.settings = settings(max_examples=25, stateful_step_count=12, deadline=None)
+LongQueueModel.TestCase.settings = settings(max_examples=examples(25), stateful_step_count=12, deadline=None)
 TestLongQueueModel = LongQueueModel.TestCase

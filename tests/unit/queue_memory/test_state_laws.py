@@ -15,6 +15,7 @@ from kvwal.structures.queue.positions import delivery_class, item_class, key_of
 from kvwal.structures.queue.state import QueueState
 from kvwal.structures.queue_items.reservation import Reservation
 from kvwal.structures.queue_items.swapped import Identity, Swap
+from tests.support.chance import examples
 
 CLASS = item_class("queue")
 MEMORY = 6
@@ -162,7 +163,7 @@ DUE_BEFORE_IT_IS_BETWEEN = [
 
 @example(BACK_AROUND_ONE_THAT_WAS_TAKEN)
 @example(DUE_BEFORE_IT_IS_BETWEEN)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(STEPS)
 def test_nobody_can_tell_where_the_items_are(steps: list[tuple[str, int, int]]) -> None:
     both = Stepped()

@@ -18,6 +18,7 @@ from kvwal.errors import TooLarge
 from kvwal.ports.clock import SYSTEM
 from kvwal.store.sync import ReadOnlyStore
 from kvwal.structures.queue.options import QueueOptions
+from tests.support.chance import examples
 from tests.support.disk.faults import FakeClock, make_options, open_store
 from tests.support.queue.blocks import rolled_back
 from tests.unit.queue.test_queue_model import ITEMS, NAME, NAMES, PRIORITY, SETTINGS, QueueModel
@@ -205,5 +206,5 @@ class OptionsModel(QueueModel):
                 assert reader.queue_deliveries(structure).keys() <= items
 
 
-OptionsModel.TestCase.settings = settings(max_examples=20, stateful_step_count=15, deadline=None)
+OptionsModel.TestCase.settings = settings(max_examples=examples(20), stateful_step_count=15, deadline=None)
 TestOptionsModel = OptionsModel.TestCase

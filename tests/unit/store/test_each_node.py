@@ -60,6 +60,7 @@ def test_a_merged_log_is_not_locked_any_more_when_its_lock_file_is_deleted(root:
     assert disk.held == [False, False]
 
 
+@pytest.mark.usefixtures("started_archivers")
 def test_all_nodes_share_one_archiver_process_which_ends_with_the_last(root: Path) -> None:
     before, seen = children(), []
 
@@ -75,6 +76,7 @@ def test_all_nodes_share_one_archiver_process_which_ends_with_the_last(root: Pat
     assert children() == before
 
 
+@pytest.mark.usefixtures("started_archivers")
 def test_an_archiver_that_died_fails_one_node_and_is_replaced_for_the_next(root: Path) -> None:
     before = children()
 

@@ -224,6 +224,7 @@ def test_a_root_that_cannot_be_written_can_be_read(root: Path) -> None:
 
 @pytest.mark.parametrize("what", ["root", "root/default/local/jobs/local", "root/default/local/jobs/local/*.wal", "."])
 @pytest.mark.parametrize("how", [[], ["read_only"]], ids=["writing", "reading"])
+@pytest.mark.variants(3)
 def test_what_may_not_even_be_seen_is_named(root: Path, what: str, how: list[str]) -> None:
     paths = [root.parent] if what == "." else list(root.parent.glob(what))
     for path in paths:

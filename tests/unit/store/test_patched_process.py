@@ -76,6 +76,7 @@ print("archived")
         ("eventlet", "socket"),
     ],
 )
+@pytest.mark.variants(3)
 def test_a_process_that_gevent_or_eventlet_has_patched_is_refused(tmp_path: Path, library: str, patched: str) -> None:
     """A stand-in for the library's own module of patches: tests do not install these libraries."""
     ran = subprocess.run(

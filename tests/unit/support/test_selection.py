@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.selection import left_out, share_of
+from tests.support.selection import left_out, share_of, variants_left_out
 
 FEW = [f"tests/few/test_{file}.py::test_{number}" for file in "ab" for number in range(5)]
 MANY = [
@@ -44,3 +44,14 @@ def test_runs_whose_seeds_follow_one_another_take_each_test_once() -> None:
     assert sorted(name for share in shares for name in share) == sorted(LONG)
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
     assert share_of(LONG, 1, 9) == set(LONG)
+
+
+def test_of_the_variants_of_each_test_as_many_are_taken_as_it_says() -> None:
+    two = {f"tests/a.py::test_a[{number}]": 2 for number in range(7)}
+    one = {f"tests/a.py::test_b[{number}]": 1 for number in range(3)}
+    all_of_it = {"tests/a.py::test_c[only]": 4}
+    for seed in range(20):
+        taken = {*two, *one, *all_of_it} - variants_left_out(two | one | all_of_it, seed)
+        assert [len(taken & set(kind)) for kind in (two, one, all_of_it)] == [2, 1, 1]
+        assert variants_left_out(two | one, seed) == variants_left_out(one | two, seed)
+    assert not set.intersection(*(variants_left_out(two, seed) for seed in range(50)))
