@@ -58,7 +58,7 @@ def main() -> int:
     parser.add_argument(
         "names",
         nargs="*",
-        help="measure only these, or the groups embedded, archive, cluster, spark, pipeline, peers, growth, of: "
+        help="measure only these, or the groups embedded, archive, cluster, spark, console, pipeline, peers, growth, of: "
         + ", ".join(names()),
     )
     options = parser.parse_args()

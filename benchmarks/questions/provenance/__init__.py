@@ -1,0 +1,1 @@
+"""Questions about provenance: what it costs, and how fast it answers."""
