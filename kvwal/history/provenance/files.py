@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvwal.errors import CorruptLog
+from kvwal.history.provenance.bounded_cache import BoundedCache
 from kvwal.history.provenance.older_terms import ParquetTerms
-from kvwal.history.provenance.recent import Recent
 from kvwal.history.provenance.tables import EVENT, event_of, schemas, tables_of
 from kvwal.history.provenance.terms import DamagedTermsError, TermsFile, encoded_terms
 from kvwal.log.files.names import EVENT_FILES, EventFile, parse_event_file
@@ -115,8 +115,8 @@ class EventCache:
     """What was read last of files of events."""
 
     def __init__(self) -> None:
-        self.files: Recent[Path, _EventRows] = Recent(_FOOTERS)
-        self.groups: Recent[tuple[Path, int], pa.Array] = Recent(_GROUP_BYTES, lambda group: group.nbytes)
+        self.files: BoundedCache[Path, _EventRows] = BoundedCache(_FOOTERS)
+        self.groups: BoundedCache[tuple[Path, int], pa.Array] = BoundedCache(_GROUP_BYTES, lambda group: group.nbytes)
 
 
 class OpenEventFile:

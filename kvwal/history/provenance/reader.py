@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kvwal.entry import Entry
+from kvwal.history.provenance.bounded_cache import BoundedCache
 from kvwal.history.provenance.files import EventCache, OpenEventFile, whole_files
-from kvwal.history.provenance.recent import Recent
 from kvwal.history.provenance.unreadable import readable_events
 from kvwal.history.reads.tail_reader import LOOKS, open_range
 from kvwal.key_class import EVENTS
@@ -61,7 +61,7 @@ class LogEvents:
         self._find = find
         self._endings = endings
         self._cache = EventCache()
-        self._opened: Recent[tuple[Path, EventFile], OpenEventFile] = Recent(_FILES)
+        self._opened: BoundedCache[tuple[Path, EventFile], OpenEventFile] = BoundedCache(_FILES)
         self._listed: dict[Path, tuple[list[str], list[EventFile]]] = {}
 
     def search(self, question: Question) -> Iterator[Event]:

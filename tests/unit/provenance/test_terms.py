@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvwal.history.provenance import terms
-from kvwal.history.provenance.recent import Recent
+from kvwal.history.provenance.bounded_cache import BoundedCache
 from kvwal.history.provenance.terms import MAGIC, DamagedTermsError, TermsFile, encoded_terms
 
 Pair = tuple[int, int]
@@ -94,7 +94,7 @@ def test_a_term_that_is_nowhere_costs_one_block_and_one_that_is_there_its_rows()
 
 def test_what_was_read_last_is_kept_up_to_a_limit() -> None:
     made: list[int] = []
-    recent: Recent[int, bytes] = Recent(10, len)
+    recent: BoundedCache[int, bytes] = BoundedCache(10, len)
 
     def get(key: int, size: int) -> int:
         def make() -> bytes:

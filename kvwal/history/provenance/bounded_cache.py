@@ -1,4 +1,4 @@
-"""What was read last, kept in memory up to a limit."""
+"""A cache that keeps what was read last, up to a limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Recent(Generic[K, V]):
+class BoundedCache(Generic[K, V]):
     """Values by key, of which those that were not asked for longest are let go. Any number of threads may use it."""
 
     def __init__(self, most: int, weigh: Callable[[V], int] = lambda value: 1) -> None:
