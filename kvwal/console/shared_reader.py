@@ -11,6 +11,7 @@ from kvwal.errors import ConfigError
 from kvwal.location.archived import ArchiveReader
 from kvwal.location.readers import LocationReader
 from kvwal.ports.clock import Clock
+from kvwal.ports.disk import settled_before
 from kvwal.ports.locks import Lock
 from kvwal.ports.tasks import Workers
 from kvwal.spark.record_reader import BUSINESS, IndexedReader, MappingReader, RecordReader, records_of
@@ -24,8 +25,6 @@ ARCHIVED_FRESH_SECONDS = 10.0
 """The same for an archive, which takes longer to read and is itself a minute behind its store."""
 UNCHANGED_SECONDS = 60.0
 """Age up to which an answer serves others while no file of the store is written to. Entries with a ttl expire without a write."""
-_SETTLED_MS = 1_000
-"""Files that were changed longer ago than this have another time after their next change."""
 _OF_THE_QUESTION = (ConfigError, Refused, KeyError)
 """Errors that say nothing against the open location: what was asked for is not there, or cannot be asked for."""
 
@@ -185,8 +184,9 @@ class SharedReader:
         """The files of a folder's store. None while one of them has just changed: the next change may not show in its time."""
         if not isinstance(reader, ReadOnlyStore):
             return None
+        settled_ns = settled_before(self._clock.wall_ms())
         states = reader.file_states()
-        return states if states.changed_ns < (self._clock.wall_ms() - _SETTLED_MS) * 1_000_000 else None
+        return states if states.changed_ns < settled_ns else None
 
     def _forget(self, opened: _Opened) -> None:
         """Have the next request open the location again. The last request that uses it closes it."""

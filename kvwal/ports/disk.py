@@ -23,9 +23,18 @@ from kvwal_archive.objects.owner import make_folder
 
 _READ_STEP = 1 << 20
 _FOLDER_MODE = 0o750
+_SETTLED_MS = 1_000
 
 Buffer = bytes | mmap.mmap
 """The bytes of a file, for reading. Slicing it gives `bytes`."""
+
+
+def settled_before(wall_ms: int) -> int:
+    """A time as `Disk.changed_ns` tells it. A file whose last change is before it has another time after its next change.
+
+    `wall_ms` is the time when the file is looked at, or earlier.
+    """
+    return (wall_ms - _SETTLED_MS) * 1_000_000
 
 
 def drop_pages(buffer: Buffer, end: int) -> None:

@@ -12,6 +12,7 @@ from kvwal.content.folder import all_claim_files
 from kvwal.entry import TIMESTAMP_SHIFT
 from kvwal.errors import ArchiveError, ContentDamaged
 from kvwal.log.files.names import LOCK, log_folder
+from kvwal.ports.disk import settled_before
 from kvwal.ports.posix.file_locks import held_by
 from kvwal.ports.space import space_stats
 from kvwal.scrub.diagnose import timestamp_of
@@ -25,10 +26,8 @@ from kvwal_archive.objects import open_objects
 _GLANCE_ABOVE = 1 << 20
 """Bytes of the largest finished file that is read whole, once."""
 _MOST_NOTES = 10_000
-_SETTLED_NS = 1_000_000_000
-"""Files that were changed longer ago than this have another time after their next change."""
 _SHARE = 10
-"""A log that is written to is read again after so many times as long as its last reading took."""
+"""The console waits this many times as long as the last reading of a log took, before it reads a log that changes again."""
 _CLOSED = "Its folder may not be read by the user of this console."
 _NO_ARCHIVE = "It has no archive: checkpoints end its history."
 _OTHER_ARCHIVE = (
@@ -90,7 +89,7 @@ class FileFigures:
         began, last = options.clock.elapsed(), self._read.get(place)
         if last is not None and not is_new and began < last.due:
             return last
-        settled_ns = options.clock.wall_ms() * 1_000_000 - _SETTLED_NS
+        settled_ns = settled_before(options.clock.wall_ms())
         try:
             states = states_of_log(options, place)
             if last is not None and last.settled and states == last.states:

@@ -10,13 +10,10 @@ from typing import NamedTuple
 
 from kvwal.log.reader import SegmentReader
 from kvwal.ports.clock import Clock
+from kvwal.ports.disk import settled_before
 
 ENDING_SECONDS = 1.0
 """How long a search of the bytes after a log's last block serves other reads: see `Endings`."""
-
-
-_SETTLED_MS = 1_000
-"""A file that was changed longer ago than this has another time after its next change."""
 
 
 class _Searched(NamedTuple):
@@ -24,8 +21,8 @@ class _Searched(NamedTuple):
     salt: int
     end: int
     at: float
-    changed_ns: int
-    """When the file was last changed, 0 if the next change may have the same time."""
+    state: int
+    """That of `Endings.state`."""
 
 
 class Endings:
@@ -40,19 +37,19 @@ class Endings:
         self._clock = clock
         self._searched: dict[Path, _Searched] = {}
 
-    def is_known(self, reader: SegmentReader, changed_ns: int) -> bool:
-        """Whether the bytes after `reader.end`, or more of them, were searched a moment ago, or since the file's last change.
+    def state(self, changed_ns: int) -> int:
+        """The state of a segment that was last changed at `changed_ns` (`Disk.changed_ns`). 0 if its next change may not show."""
+        return changed_ns if changed_ns < settled_before(self._clock.wall_ms()) else 0
 
-        `changed_ns` is when the file was last changed: see `Disk.changed_ns`.
-        """
+    def is_known(self, reader: SegmentReader, state: int) -> bool:
+        """Whether the bytes after `reader.end`, or more of them, were searched a moment ago, or in this state of the segment."""
         known = self._searched.get(reader.path.parent)
         if known is None or (known.path, known.salt) != (reader.path, reader.header.salt) or known.end > reader.end:
             return False
-        return known.changed_ns == changed_ns or self._clock.elapsed() - known.at <= ENDING_SECONDS
+        is_same = state != 0 and known.state == state
+        return is_same or self._clock.elapsed() - known.at <= ENDING_SECONDS
 
-    def searched(self, reader: SegmentReader, changed_ns: int) -> None:
-        """No block that was durable is after `reader.end`. `changed_ns` is of before the search."""
-        is_settled = changed_ns < (self._clock.wall_ms() - _SETTLED_MS) * 1_000_000
-        changed = changed_ns if is_settled else 0
-        known = _Searched(reader.path, reader.header.salt, reader.end, self._clock.elapsed(), changed)
+    def searched(self, reader: SegmentReader, state: int) -> None:
+        """No block that was durable is after `reader.end`. `state` is that of before the search."""
+        known = _Searched(reader.path, reader.header.salt, reader.end, self._clock.elapsed(), state)
         self._searched[reader.path.parent] = known

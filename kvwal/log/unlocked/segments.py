@@ -73,8 +73,8 @@ class SegmentWalk:
                 reader.check_ending(b"", last=last)
                 return
             endings = self._endings
-            changed_ns = self._disk.changed_ns(reader.path) if endings is not None else 0
-            if endings is not None and endings.is_known(reader, changed_ns):
+            state = endings.state(self._disk.changed_ns(reader.path)) if endings is not None else 0
+            if endings is not None and endings.is_known(reader, state):
                 return
             rest = _written_after(opened, reader.end)
             if unpack_block(rest, 0, reader.header.salt, base=reader.end) is None:
@@ -82,7 +82,7 @@ class SegmentWalk:
             window.forget()
         reader.check_ending(rest, last=True, base=reader.end)
         if endings is not None:
-            endings.searched(reader, changed_ns)
+            endings.searched(reader, state)
 
 
 def _written_after(opened: OpenedFile, offset: int) -> bytes:
