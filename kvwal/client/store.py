@@ -127,7 +127,7 @@ class ClusterStore(Handle):
         return [described(member) for member in members]
 
     def figures(self, within: float) -> list[MemberFigures]:
-        """The figures of each member, in whichever phase it is, oldest member first. Waits for them up to so many seconds."""
+        """The figures of each member, oldest member first, also of those that wait or load. Waits at most `within` seconds."""
         self._link.check_open()
         return figures_of_all(self._link, within)
 

@@ -28,7 +28,7 @@ def described(member: Any) -> ClusterMember:
 
 
 def figures_of_all(link: Link, within: float) -> list[MemberFigures]:
-    """The figures of each member, oldest member first, as far as they come within so many seconds."""
+    """The figures of each member, oldest member first. A member that has not answered `within` seconds has a sentence instead."""
     members = link.client.cluster_service.get_members()
     asking = [(described(member), _begin(partial(ask_figures, link.client, member))) for member in members]
     _wait([asked for _, asked in asking if isinstance(asked, HazelcastFuture)], within)
@@ -46,7 +46,7 @@ def _begin(ask: Callable[[], HazelcastFuture[Any]]) -> HazelcastFuture[Any] | Ex
 
 
 def _wait(asked: Sequence[HazelcastFuture[Any]], within: float) -> None:
-    """Return when all have ended, or after so many seconds."""
+    """Return when all members have answered, or `within` seconds have passed."""
     until = SYSTEM.elapsed() + within
     for one in asked:
         ended = Signal()

@@ -14,7 +14,7 @@ BOUNDS = (0.001, 0.01, 0.1, inf)
 
 
 def buckets(*counts: int) -> list[Bucket]:
-    """A histogram with so many measurements in each bucket."""
+    """A histogram whose buckets have these counts of measurements."""
     return [(bound, sum(counts[: number + 1])) for number, bound in enumerate(BOUNDS)]
 
 

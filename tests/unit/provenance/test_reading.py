@@ -137,7 +137,7 @@ def test_answers_are_those_of_a_scan_of_all_events(
 
 
 def filled(files: int, each: int) -> tuple[Changes, CountingDisk]:
-    """A log with so many files of events, of other keys and words, that are not merged; its disk."""
+    """A log with `files` files of events, of other keys and words, that are not merged; its disk."""
     disk = CountingDisk()
     log = Changes(disk)
     with pytest.MonkeyPatch.context() as patch:
