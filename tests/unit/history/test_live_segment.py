@@ -131,6 +131,18 @@ def test_what_was_written_since_the_search_is_there(tmp_path: Path) -> None:
         assert values(reader) == list(range(6))
 
 
+@pytest.mark.parametrize("days", [-400, 400])
+def test_a_clock_that_is_wrong_hides_no_write(tmp_path: Path, days: int) -> None:
+    """The reader's clock against that of the file system. Each put may come in the millisecond of the one before."""
+    with open_store(tmp_path, FakeDisk(), flush="os") as store:
+        store.map("jobs").put("key-0", 0)
+        written_ms = live_segment(tmp_path).stat().st_mtime_ns // 1_000_000
+        reader = ReadOnlyStore(make_options(tmp_path, ReadDisk(), FakeClock(written_ms + days * 86_400_000)))
+        for number in range(20):
+            store.map("jobs").put("key-0", number)
+            assert values(reader) == [number]
+
+
 def test_damage_is_found_again_after_the_search_is_old(tmp_path: Path) -> None:
     disk, clock = ReadDisk(), FakeClock()
     with open_store(tmp_path, FakeDisk()) as store:
