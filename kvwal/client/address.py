@@ -99,6 +99,18 @@ def check_no_secret(addresses: str) -> None:
 def _parse(text: str) -> tuple[str, int]:
     check_no_secret(text)
     host, colon, port = text.rpartition(":") if ":" in text else (text, ":", str(DEFAULT_PORT))
-    if not host or not colon or not (port.isascii() and port.isdecimal()) or not 0 < int(port) < _PORTS:
-        raise ConfigError(f"{text!r} is no address of a node.", hint="Write it as host:port.")
+    if not _is_host(host) or not colon or not (port.isascii() and port.isdecimal()) or not 0 < int(port) < _PORTS:
+        hint = "Write it as host:port."
+        if "/" in text:
+            hint += " A folder of a store is opened with kvwal.open, and an archive with kvwal.restore."
+        raise ConfigError(f"{text!r} is no address of a node.", hint=hint)
     return host, int(port)
+
+
+def _is_host(text: str) -> bool:
+    """Whether text may be a host's name or address: what is none makes `socket.getaddrinfo` raise what is no `OSError`."""
+    try:
+        text.encode("idna")
+    except UnicodeError:
+        return False
+    return bool(text) and not any(letter.isspace() or letter == "/" for letter in text)

@@ -42,6 +42,9 @@ def test_a_location_names_a_kind(
         ("kvwal://host:port", "'host:port' is no address of a node"),
         ("kvwal://host:70000", "'host:70000' is no address of a node"),
         ("kvwal://a:1,,b:2", "'' is no address of a node"),
+        ("kvwal://ho st:5701", "'ho st:5701' is no address of a node"),
+        ("kvwal://..:5701", "'..:5701' is no address of a node"),
+        (f"kvwal://{'x' * 64}.de:5701", "x.de:5701' is no address of a node"),
         ("kvwal://host:5701/jobs", "ends with its ports. Name the others with --cluster and --namespace."),
         ("s3:/bucket", "begins like a URL, with one slash"),
         ("nfs4://host/x", "no filesystem for nfs4:// is known. .*A location is a folder, a cluster"),
@@ -55,6 +58,12 @@ def test_what_is_no_location_is_said_with_the_kind_that_was_meant(typed: str, se
 @pytest.mark.parametrize("addresses", ["kvwal://a:1,b", "a:1,b", "a:1, b", ["a:1", "kvwal://b"]])
 def test_a_connection_takes_a_location_as_well_as_addresses(addresses: str | list[str]) -> None:
     assert check_nodes(addresses) == [("a", 1), ("b", 5701)]
+
+
+@pytest.mark.parametrize("typed", ["/var/lib/kvwal", "s3://bucket/archive", f"./{'x' * 64}"])
+def test_a_folder_or_an_archive_is_no_address_and_what_opens_it_is_said(typed: str) -> None:
+    with pytest.raises(kvwal.ConfigError, match=r"is no address of a node. Write it as host:port. A folder .*kvwal.open"):
+        kvwal.connect(typed)
 
 
 def test_a_secret_in_an_address_is_refused_and_not_repeated() -> None:
