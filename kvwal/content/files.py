@@ -216,7 +216,7 @@ class ContentFiles:
         return self.only_settled(sorted(names))
 
     def seal(self) -> None:
-        """End the open shared files: all contents that are logged by now are in files that never change. Raises `OSError`."""
+        """End the open shared files: all contents that are logged by now are in files that never change."""
         for home in self._homes:
             home.shared.seal()
 

@@ -122,17 +122,15 @@ class SharedFiles:
             raise _closed()
 
     def seal(self) -> None:
-        """End the open file, if there is one: nothing more goes into it, and it is cut to its contents. Raises `OSError`."""
+        """End the open file, if there is one: nothing more goes into it, and it is cut durably to its contents, so that its
+        object in the archive is no longer than it has to be. A file that cannot be cut is only larger.
+        """
         with self._intervention():
-            file, self._file = self._file, None
-            if file is None:
-                return
-            try:
-                file.truncate(self._end)
-                file.datasync()
-            finally:
-                file.close()
-                self._settlement.settled(self._name)
+            if self._file is not None:
+                with suppress(OSError):  # the contents are durable already
+                    self._file.truncate(self._end)
+                    self._file.datasync()
+                self._give_up_file()
 
     def close(self) -> None:
         """End the open file, and accept no more contents."""

@@ -243,8 +243,8 @@ MUTANTS = [
     ),
     Mutant(
         "a sealed claim file may be longer after a power cut than its object", 8, "kvwal/content/shared.py",
-        "                file.truncate(self._end)\n                file.datasync()\n",
-        "                file.truncate(self._end)\n", SEALED,
+        "                    self._file.truncate(self._end)\n                    self._file.datasync()\n",
+        "                    self._file.truncate(self._end)\n", SEALED,
     ),
     Mutant(
         "the bytes of an export are not durable when it returns", 1, "kvwal/content/source.py",

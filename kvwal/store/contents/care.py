@@ -61,7 +61,7 @@ class ContentCare:
         """
 
     async def seal(self) -> None:
-        """End the open claim file, so that it can be archived. Raises `OSError`."""
+        """End the open claim file, so that it can be archived."""
         await self._context.ports.workers.run(self._contents.files.seal)
 
     async def candidates(self) -> Candidates:

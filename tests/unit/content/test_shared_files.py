@@ -128,6 +128,29 @@ def test_nothing_goes_into_a_file_after_a_failed_write(
     assert file_of(contents, "before") in files_of(store).candidates()
 
 
+@pytest.mark.parametrize("call", ["truncate", "datasync"])
+def test_a_file_that_cannot_be_cut_is_sealed_and_archived_with_what_it_was_allocated(
+    tmp_path: Path, disk: FakeDisk, call: str
+) -> None:
+    with open_store(tmp_path / "root", disk, archive=tmp_path / "archive") as store:
+        contents = store.content("work")
+        contents.put("a", b"a")
+        store._run(store._engine.businesses["work"].log.rotate)  # its calls are not those of the claim file
+        disk.fail(call)
+        store.archive()
+        first = file_of(contents, "a")
+        assert first in files_of(store).candidates()
+        contents.put("b", b"b")
+        assert file_of(contents, "b") != first
+    (local,) = tmp_path.glob(f"root/**/content/*/{first}")
+    (archived,) = tmp_path.glob(f"archive/**/_content/*/{first}")
+    assert (local.stat().st_size > 1) is (call == "truncate")
+    assert archived.stat().st_size == local.stat().st_size
+    kvwal.restore(tmp_path / "archive", tmp_path / "restored", node="new")
+    with kvwal.open(tmp_path / "restored", node="new", archive=tmp_path / "archive") as restored:
+        assert restored.content("work").get("a") == b"a"
+
+
 def test_all_of_a_group_are_told_that_its_write_failed(
     store: WritableStore, contents: Contents, disk: FakeDisk
 ) -> None:
