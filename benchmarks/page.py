@@ -15,6 +15,7 @@ ORDER = [
     "restore",
     "gets", "command", "archiver", "archiver_memory", "archive_requests", "size", "recorder", "cluster_recorder", "many_drivers",
     "provenance_cost",
+    "opening",
     "event_logs", "kept_logs", "follower", "listing", "cluster_listing", "lineage", "history_server", "typed_query",
     "archive_merge",
     "archive_rewrite", "large_archive", "one_key", "frame_writes", "streams", "cluster_writes", "cluster_transactions",

@@ -20,6 +20,8 @@ QUEUE = "queue"
 """The kind of the structures that are queues. Files of a log that may have entries of it have a format of their own."""
 CONTENT = "content"
 """The kind of the structures that are contents: names of bytes that stand in files beside the log."""
+CONTENT_RANGES = tuple(((f"{CONTENT}{begin}", b""), (f"{CONTENT}{end}", b"")) for begin, end in ("/0", ":;"))
+"""The identities of the entries of all contents of a business, as ranges from the first to before the second one, sorted."""
 PROVENANCE = "provenance"
 """The structure that has the events of a business: what happened to its items, and when."""
 EVENTS = "provenance:_event"
@@ -37,6 +39,11 @@ def structure_of(key_class: str) -> str:
 def kind_of(structure: str) -> str:
     """The kind of a structure."""
     return structure.partition("/")[0]
+
+
+def is_of_content(key_class: str) -> bool:
+    """Whether entries of this class are names of contents."""
+    return kind_of(structure_of(key_class)) == CONTENT
 
 
 def is_of_map(key_class: str) -> bool:

@@ -266,7 +266,7 @@ async def open_log(
 
         def recover_log() -> Recovered:
             bring_back(ports.disk, root, place, check)
-            target = RecoveryTarget(memory.apply, memory.clear)
+            target = RecoveryTarget(memory.apply, memory.clear, memory.passed)
             recovered = recover(ports.disk, folder, target, entry_decoder(), progress, check)
             remove_end(ports.disk, root, place)
             memory.recovered()

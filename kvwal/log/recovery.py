@@ -47,6 +47,7 @@ from typing import NamedTuple
 
 from kvwal.entry import Decode, Entry
 from kvwal.errors import CorruptLog
+from kvwal.key_class import CONTENT_RANGES
 from kvwal.log.files.atomic_file import delete_abandoned, write_file
 from kvwal.log.files.chain import (
     SnapshotPart,
@@ -62,6 +63,7 @@ from kvwal.log.files.names import LogFile, overflow_name, torn_name
 from kvwal.log.files.segment import SEAL_ROOM, SealedSegment
 from kvwal.log.overflow.files import collect, overflow_sizes
 from kvwal.log.overflow.read import open_segment
+from kvwal.log.ranges.passed_blocks import PassingReader
 from kvwal.log.reader import Progress, SegmentEnd, SegmentReader, SnapshotReader, log_files, read_header, streamed
 from kvwal.ports.disk import Buffer, Disk
 
@@ -106,10 +108,14 @@ def _accept(header: Header, last_timestamp: int) -> None:
 
 
 class RecoveryTarget(NamedTuple):
-    """The receiver of recovered entries, in log order. `clear` drops all of them: a snapshot was damaged half-way."""
+    """The receiver of recovered entries, in log order. `clear` drops all of them: a snapshot was damaged half-way.
+
+    `passed` is told that names of contents were passed: entries of contents then come only in part. Without it all come.
+    """
 
     apply: Callable[[list[Entry]], None]
     clear: Callable[[], None]
+    passed: Callable[[], None] | None = None
 
 
 def recover(
@@ -250,13 +256,16 @@ class _Recovery:
     def _read_part(self, file: LogFile, below: SnapshotPart | None) -> SnapshotPart:
         path = self._folder / file.name
         with self._disk.view(path) as buffer:
-            reader = SnapshotReader(path, buffer)
+            passed = self._target.passed
+            reader = SnapshotReader(path, buffer) if passed is None else PassingReader(path, buffer, CONTENT_RANGES)
             part = snapshot_part(reader.header)
             if (problem := part_problem(part, file, below)) is not None:
                 raise CorruptLog(problem, path=path, offset=0, sequence=file.first)
             for entries in streamed(reader, buffer, reader.whole(self._decode)):
                 self._target.apply(entries)
                 self._report(reader.end)
+            if passed is not None and isinstance(reader, PassingReader) and reader.passed:
+                passed()
             header = reader.header
         self._header = header
         self._epoch = max(self._epoch, header.epoch)

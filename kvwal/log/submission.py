@@ -44,6 +44,11 @@ class LogMemory(Protocol):
         """Drop all entries: recovery begins again from an older snapshot."""
         ...
 
+    @property
+    def passed(self) -> Callable[[], None] | None:
+        """See `RecoveryTarget.passed`."""
+        ...
+
     def recovered(self) -> None:
         """The log was recovered, and its files can be read again. Raises `CorruptLog` and `OSError`."""
         ...

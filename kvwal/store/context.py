@@ -25,17 +25,24 @@ if TYPE_CHECKING:
     from kvwal.ports.logger import Logger
 
 
-def embedded_structures(context: StoreContext, place: Place) -> Mapping[str, Make]:
-    """The list of structures of an embedded store, whose long queues have their log as a swap file."""
+def stored_entries(context: StoreContext, place: Place) -> StoredEntries:
+    """The files of a log, which serve its memory as a swap file."""
     ports = context.ports
-    stored = StoredEntries(ports.disk, ports.clock, log_folder(context.root, place), entry_decoder())
+    return StoredEntries(ports.disk, ports.clock, log_folder(context.root, place), entry_decoder())
+
+
+def embedded_structures(context: StoreContext, stored: StoredEntries) -> Mapping[str, Make]:
+    """The list of structures of an embedded store, whose long queues have their log as a swap file."""
     swap = Swap(context.settings.queue_memory, stored)
     return {**STRUCTURES, QUEUE: partial(QueueState, swap=swap)}
 
 
 def embedded_memory(context: StoreContext, place: Place, now: Now) -> BusinessMemory:
-    """The memory of a business in an embedded store: all live entries, as encoded bytes, but for the middle of long queues."""
-    return BusinessMemory(now, embedded_structures(context, place), place.node)
+    """The memory of a business in an embedded store: all live entries, as encoded bytes, but for the middle of long queues, and
+    for many names of contents until somebody asks for contents.
+    """
+    stored = stored_entries(context, place)
+    return BusinessMemory(now, embedded_structures(context, stored), place.node, stored)
 
 
 def one_interval() -> int:

@@ -21,13 +21,15 @@ from kvwal.key_class import (
     PROVENANCE,
     QUEUE,
     is_ended_with_map,
+    is_of_content,
     is_of_map,
     kind_of,
     structure_of,
 )
 from kvwal.log.submission import Derive
-from kvwal.ports.locks import Lock
+from kvwal.ports.locks import Lock, RLock
 from kvwal.structures.content.state import ContentState
+from kvwal.structures.content.stored_names import StoredNames, read_names
 from kvwal.structures.destroyed import to_marks
 from kvwal.structures.guards import Guards, Now
 from kvwal.structures.map.state import MapState
@@ -76,8 +78,10 @@ class BusinessMemory:
     `derive` adds events to each transaction. It is None unless provenance is switched on.
     """
 
-    def __init__(self, now: Now, structures: Mapping[str, Make] = STRUCTURES, node: str = "") -> None:
-        """`node` is that of the log."""
+    def __init__(
+        self, now: Now, structures: Mapping[str, Make] = STRUCTURES, node: str = "", stored: StoredNames | None = None
+    ) -> None:
+        """`node` is that of the log. `stored` are its files, if recovery may leave names of contents in them."""
         self.derive: Derive | None = None
         self._deriver = Deriver(node)
         self._recovers = True
@@ -88,11 +92,20 @@ class BusinessMemory:
         self._structures = structures
         self._states: dict[str, StructureState] = {OWN_MAP: self.map}
         self._own: set[str] = set()
+        self._stored = stored
+        self._unread = False  # the names of contents are only in the files of the log
+        self._reading = RLock()
+        self._dropped_until = -1
         self.claim_changes: int | None = None
         """How many entries were applied that may end a claim of a value, or begin one. None if no value of the log is a claim."""
 
     def state(self, structure: str) -> StructureState:
-        """The state of a structure. It is empty if the business has no entry of it."""
+        """The state of a structure. It is empty if the business has no entry of it.
+
+        The first one of contents may read their names from the files: see `read_names`, also for its errors.
+        """
+        if self._unread and kind_of(structure) == CONTENT:
+            self._read_contents()
         state = self._states.get(structure)
         if state is None:
             make = self._structures.get(kind_of(structure), MapState)
@@ -100,7 +113,9 @@ class BusinessMemory:
         return state
 
     def structures_of(self, kind: str) -> list[str]:
-        """The structures of a kind that hold something, sorted."""
+        """The structures of a kind that hold something, sorted. Names of contents may be read as by `state`."""
+        if self._unread and kind == CONTENT:
+            self._read_contents()
         states = list(self._states.items())
         return sorted(name for name, state in states if kind_of(name) == kind and not state.holds_nothing())
 
@@ -115,11 +130,16 @@ class BusinessMemory:
         return {name: state for name, state in list(self._states.items()) if isinstance(state, QueueState)}
 
     def contents(self) -> dict[str, ContentState]:
-        """The states of the contents by structure, also of those that hold nothing."""
+        """The states of the contents by structure, also of those that hold nothing; none while their names are unread."""
         return {name: state for name, state in list(self._states.items()) if isinstance(state, ContentState)}
 
     def latest_kept(self) -> Iterator[Entry]:
-        """The entries of the maps and contents, one table after the other, in no order. Each table is that of one moment."""
+        """The entries of the maps and contents, one table after the other, in no order. Each table is that of one moment.
+
+        Names of contents may be read as by `state`.
+        """
+        if self._unread:
+            self._read_contents()
         for state in list(self._states.values()):
             if isinstance(state, MapState):
                 for table in list(state.tables.values()):
@@ -134,6 +154,8 @@ class BusinessMemory:
         with self._lock:
             if self.derive is not None:
                 entries = [entry for entry in entries if entry.key_class != EVENTS]
+            if self._unread and self._recovers:
+                entries = [entry for entry in entries if not is_of_content(entry.key_class)]
             if self.claim_changes is not None:
                 self.claim_changes += sum(map(self._changes_claim, entries))
             own = self._own
@@ -167,8 +189,37 @@ class BusinessMemory:
         """Drop all entries: recovery begins again from an older snapshot."""
         with self._lock:
             self.derive = None
+            self._unread = False
             for state in list(self._states.values()):
                 state.clear()
+
+    @property
+    def passed(self) -> Callable[[], None] | None:
+        """See `RecoveryTarget.passed`."""
+        return None if self._stored is None else self._forget_contents
+
+    def _forget_contents(self) -> None:
+        """The files have names of contents that were not applied: leave all of them there for now."""
+        with self._lock:
+            self._unread = True
+            for structure in self.contents():
+                del self._states[structure]
+
+    def _read_contents(self) -> None:
+        """Read the names of contents. What is written meanwhile is in the files, too: nobody changes a content before this."""
+        assert self._stored is not None, "nothing was passed"
+        with self._reading:
+            if not self._unread:
+                return
+            states: dict[str, StructureState] = {}
+            for key_class, part in groupby(read_names(self._stored), key=_class_of):
+                state = states.setdefault(structure_of(key_class), self._structures[CONTENT](self.guards))
+                state.apply(list(part))
+            for state in states.values():
+                state.drop_until(self._dropped_until)
+            if self._unread:  # a signal handler on this thread may have read them, too
+                self._states.update(states)
+                self._unread = False
 
     def recovered(self) -> None:
         """The log was recovered, and its files can be read again. Raises `CorruptLog` and `OSError`."""
@@ -185,6 +236,7 @@ class BusinessMemory:
         if until < 0:
             return
         with self._lock:
+            self._dropped_until = until
             for structure, state in list(self._states.items()):
                 if is_ended_with_map(structure):
                     state.drop_until(until)
@@ -213,4 +265,4 @@ class BusinessMemory:
 
     def holds_nothing(self) -> bool:
         """Whether the business has no entry. An expired one counts until it is dropped."""
-        return all(state.holds_nothing() for state in list(self._states.values()))
+        return not self._unread and all(state.holds_nothing() for state in list(self._states.values()))

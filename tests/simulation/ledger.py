@@ -10,7 +10,7 @@ from kvwal.content.claim import claim_of, is_content
 from kvwal.entry import Entry
 from kvwal.key_class import kind_of, structure_of
 from kvwal.key_codecs import decode_int
-from kvwal.store.context import StoreContext, embedded_structures
+from kvwal.store.context import StoreContext, embedded_structures, stored_entries
 from kvwal.structures.guards import Now
 from kvwal.structures.memory import BusinessMemory
 from kvwal.structures.queue.positions import is_of_queue
@@ -181,7 +181,7 @@ class WatchedMemory(BusinessMemory):
     """Memory that tells its ledger what it takes over."""
 
     def __init__(self, context: StoreContext, place: Place, now: Now) -> None:
-        super().__init__(now, embedded_structures(context, place))
+        super().__init__(now, embedded_structures(context, stored_entries(context, place)))
         process = PROCESS.get()
         self._ledger: Ledger | None = process.ledgers.get(place.business) if process is not None else None
 

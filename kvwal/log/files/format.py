@@ -243,6 +243,15 @@ def unpack_block(buffer: Buffer, offset: int, salt: int, *, base: int = 0) -> Bl
     `base` is the offset of the buffer in the file; the offsets of the returned block are those in the file. A block that
     verifies, but has a kind or flag that this version does not know, is `NewerVersion`.
     """
+    block = verified_block(buffer, offset, salt, base=base)
+    if block is None or not block.flags & COMPRESSED:
+        return block
+    content = decompress(block.payload, MAX_PAYLOAD)
+    return None if content is None else block._replace(payload=content)
+
+
+def verified_block(buffer: Buffer, offset: int, salt: int, *, base: int = 0) -> Block | None:
+    """As `unpack_block`, with the payload as the file has it: compressed, if the flags say so."""
     available = len(buffer) - offset - HEAD_BYTES
     if available < 0:
         return None
@@ -259,11 +268,8 @@ def unpack_block(buffer: Buffer, offset: int, salt: int, *, base: int = 0) -> Bl
         raise NewerVersion(
             f"the block at byte {base + offset} {what}: written by a newer version.", hint="Open it with that version."
         )
-    content = decompress(payload, MAX_PAYLOAD) if flags & COMPRESSED else payload
-    if content is None:
-        return None
     end = base + min(align(start + length), len(buffer))
-    return Block(base + offset, BlockKind(kind), flags, content, crc, end)
+    return Block(base + offset, BlockKind(kind), flags, payload, crc, end)
 
 
 def unpack_header(buffer: Buffer) -> tuple[Header, int] | None:

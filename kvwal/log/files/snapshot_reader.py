@@ -61,6 +61,23 @@ class SnapshotSearch(SnapshotReader):
         begins_after = self.decoded(first_identity, block) >= high
         return iter(()) if begins_after else self.between(decode, low, high)
 
+    def stretch(self, low: tuple[str, bytes], high: tuple[str, bytes]) -> range:
+        """The offsets of blocks that hold nothing but identities from `low` to before `high`: of those that another one follows
+        which begins before `high`, too. Empty if there are none.
+        """
+        begin, _ = self._first_from(low)
+        _, end = self._first_from(high)
+        return range(begin, max(begin, end))
+
+    def _first_from(self, identity: tuple[str, bytes]) -> tuple[int, int]:
+        """The offset of the first block that begins at an identity or after it, and that of the block before."""
+        before = at = self._search(identity)
+        while (block := self.block_at(at)) is not None and block.kind is BlockKind.ENTRIES:
+            if self.decoded(first_identity, block) >= identity:
+                break
+            before, at = at, block.end
+        return at, before
+
     def _from(self, decode: Decode, identity: tuple[str, bytes]) -> Iterator[Entry]:
         """The entries from an identity on, up to the seal. `CorruptLog` for a block that does not verify."""
         return chain.from_iterable(self._blocks_from(decode, identity))

@@ -6,16 +6,17 @@ that are whole are read: what memory has was written before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from kvwal.entry import Decode, Entry
 from kvwal.errors import CorruptLog
+from kvwal.key_class import CONTENT_RANGES, is_of_content
 from kvwal.log.files.chain import gap_problem
 from kvwal.log.files.format import Block, BlockKind, decode_seal
 from kvwal.log.files.names import LogFile, partial_name
-from kvwal.log.files.snapshot_reader import Snapshot, merge_all_blocks, open_snapshot, search
+from kvwal.log.files.snapshot_reader import Snapshot, SnapshotSearch, merge_all_blocks, open_snapshot, search
 from kvwal.log.latest_entries import LatestEntries
 from kvwal.log.overflow.read import open_by_parts
 from kvwal.log.reader import Window, log_files
@@ -42,15 +43,24 @@ class StoredEntries:
 
         `FileNotFoundError` when a checkpoint has replaced a file that was not read yet.
         """
+        ranges = [((key_class, b""), (key_class + "\0", b""))]
+        return self._latest(ranges, lambda entry: entry.key_class == key_class)
+
+    def contents(self) -> Iterator[list[Entry]]:
+        """As `latest`, of the names of all contents."""
+        return self._latest(CONTENT_RANGES, lambda entry: is_of_content(entry.key_class))
+
+    def _latest(
+        self, ranges: Sequence[tuple[Identity, Identity]], wanted: Callable[[Entry], bool]
+    ) -> Iterator[list[Entry]]:
         tag = f"{self._clock.random_bits(64):016x}"
         with LatestEntries(self._decode, self._disk, lambda n: self._folder / partial_name(f"fold-{tag}-{n}")) as newer:
             snapshot, segments = self._files()
             for file, following in zip(segments, [*segments[1:], None], strict=True):
                 for entries in self._segment(file).blocks(following):
-                    newer.add([entry for entry in entries if entry.key_class == key_class])
-            low, high = (key_class, b""), (key_class + "\0", b"")
+                    newer.add([entry for entry in entries if wanted(entry)])
             parts = snapshot.parts if snapshot is not None else []
-            older = [part.blocks_between(self._decode, low, high) for part in parts]
+            older = [_within(part, self._decode, ranges) for part in parts]
             yield from merge_all_blocks([newer.blocks_in_order(), *older])
 
     def stretch(self, low: Identity, high: Identity, timestamp: int) -> Iterator[Entry]:
@@ -98,6 +108,11 @@ class StoredEntries:
             segment = self._segment(file)
             segment.search(timestamp)
             yield from segment.blocks(following)
+
+
+def _within(part: SnapshotSearch, decode: Decode, ranges: Sequence[tuple[Identity, Identity]]) -> Iterator[list[Entry]]:
+    for low, high in ranges:
+        yield from part.blocks_between(decode, low, high)
 
 
 class _Segment:

@@ -115,7 +115,11 @@ class Contents(AsyncStructure, ContentReads):
     async def _writing(self) -> SyncContents:
         if self._contents is not None:
             return self._contents
-        return self._attach(await self._find_business())
+        business = await self._find_business()
+        await self._on_thread(
+            lambda: business.state_of(self._structure)
+        )  # it may read the names from the files of the log
+        return self._attach(business)
 
     def _attach(self, business: LocalBusiness) -> SyncContents:
         if self._contents is None:  # of several tasks that open it, the first one

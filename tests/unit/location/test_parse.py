@@ -62,7 +62,9 @@ def test_a_connection_takes_a_location_as_well_as_addresses(addresses: str | lis
 
 @pytest.mark.parametrize("typed", ["/var/lib/kvwal", "s3://bucket/archive", f"./{'x' * 64}"])
 def test_a_folder_or_an_archive_is_no_address_and_what_opens_it_is_said(typed: str) -> None:
-    with pytest.raises(kvwal.ConfigError, match=r"is no address of a node. Write it as host:port. A folder .*kvwal.open"):
+    with pytest.raises(
+        kvwal.ConfigError, match=r"is no address of a node. Write it as host:port. A folder .*kvwal.open"
+    ):
         kvwal.connect(typed)
 
 
