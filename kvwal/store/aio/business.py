@@ -52,7 +52,8 @@ class Business(AsyncStructure):
 
     async def contents(self) -> list[str]:
         """The names of the structures of contents that hold something, sorted; that of the business's own is empty."""
-        return names_of_contents(await self._open_business())
+        business = await self._open_business()
+        return await self._on_thread(lambda: names_of_contents(business))  # it may read them from the files of the log
 
     def provenance(self) -> Provenance:
         """The events of the business. The first call switches it on."""
