@@ -1,0 +1,69 @@
+"""The wait for any page of a console over a large store, for one person and for twenty, and the memory that it takes."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal
+
+from benchmarks.console.people import Page, Site, first_looks, of_style, p99, reading, slowest_kinds
+from benchmarks.console.process import console, until_listed
+from benchmarks.console.store import Filled
+from benchmarks.harness import Question, Row, Run, in_child, percentile, ratio_row
+from benchmarks.nodes import resident_memory
+
+QUESTION = Question(
+    "console_pages",
+    "How long does any page take at 10,000 applications, 1M jobs and 1M keys?",
+    "the same people, who ask for the console's style sheet; for the memory, that after the first minute.",
+    "what a browser does with a page, and a first look at each kind of page, whose slowest is noted: it reads what later pages"
+    " share. People go on without a pause, to a page of any kind with the same chance, on the same two cores. SQL statements are"
+    " not among the pages. The records are synthetic: each application has 100 jobs and 10 SQL executions, and each 20th has 100"
+    " stages, executors, settings and a stream, too; people look at these. Nobody writes"
+    " meanwhile but in the last row, which has no target: there an application is recorded of which four jobs a second end.",
+)
+STORE = "benchmarks.console.store"
+PEOPLE = 20
+SECONDS = 60
+MOST_MS_ALONE, MOST_MS = 300.0, 1_000.0
+MOST_GROWTH = 1.05
+NOTED = 5
+
+
+def measure(run: Run) -> list[Row]:
+    """Four rows: the wait of one person and of twenty, the memory after a second minute, and the wait beside a recorder."""
+    root, seconds = run.root(), float(run.size(SECONDS, 2))
+    sizes = {"applications": run.size(10_000, 60), "jobs": run.size(100, 10), "keys": run.size(1_000_000, 2_000)}
+    filled = Filled(**in_child(f"{STORE}:fill", root=str(root), **sizes))
+    site = Site(filled)
+    with console(run.folder / "console.log", str(root)) as served:
+        until_listed(served, filled.applications)
+        first = max(page.ms for page in first_looks(served.port, site))
+        alone_style = p99(of_style(served.port, 1, seconds / 10))
+        alone = reading(served.port, site, 1, seconds)
+        style = p99(of_style(served.port, PEOPLE, seconds / 10))
+        memory, together = [], []
+        for _ in range(2):
+            together += reading(served.port, site, PEOPLE, seconds)
+            memory.append(resident_memory(served.process.pid))
+        with ThreadPoolExecutor(1) as beside:
+            recorded = beside.submit(in_child, f"{STORE}:record", root=str(root), seconds=seconds)
+            live = reading(served.port, site, PEOPLE, seconds)
+            ended = float(recorded.result())
+    rate = {"pages a second": len(together) / seconds / 2}
+    growth = ratio_row(
+        "Memory after another minute of 20 people", "MiB", memory[:1], memory[1:], "at most", MOST_GROWTH
+    )
+    return [
+        _row("Any page, one person", alone, alone_style, MOST_MS_ALONE, {"slowest first look, ms": first}),
+        _row("Any page, 20 people side by side", together, style, MOST_MS, rate),
+        growth,
+        _row("Any page, 20 people, while an application is recorded", live, style, None, {"jobs that ended": ended}),
+    ]
+
+
+def _row(name: str, pages: list[Page], style: float, most: float | None, notes: dict[str, float]) -> Row:
+    """The p99 of pages, with the kinds that took longest."""
+    typical = {"median, ms": percentile([page.ms for page in pages], 50), "pages looked at": float(len(pages))}
+    notes = {**notes, **typical, **slowest_kinds(pages, NOTED)}
+    must: Literal["at most", "no target"] = "no target" if most is None else "at most"
+    return Row(name, "ms", [p99(pages)], [style], p99(pages), "ms (p99)", most or 0, must, notes)
