@@ -58,8 +58,8 @@ def main() -> int:
     parser.add_argument(
         "names",
         nargs="*",
-        help="measure only these, or the groups embedded, archive, cluster, spark, console, pipeline, peers, growth, of: "
-        + ", ".join(names()),
+        help="measure only these, or the groups embedded, archive, cluster, spark, console, provenance, pipeline, peers, "
+        "growth, of: " + ", ".join(names()),
     )
     options = parser.parse_args()
     for name in chosen(options.names):
