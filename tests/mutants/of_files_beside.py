@@ -141,7 +141,8 @@ MUTANTS = [
     ),
     Mutant(
         "a shared file keeps the space that was allocated ahead", 8, SHARED,
-        "                self._file.truncate(self._end)\n", "                pass\n", GROUPS,
+        "                self._file.truncate(self._end)\n            self._give", "                pass\n            self._give",
+        GROUPS,
     ),
     Mutant(
         "a stream goes on after an interrupted write", 3, "kvwal/structures/content/stream.py",
