@@ -169,6 +169,8 @@ def stages_sheet(detail: ApplicationDetail) -> Sheet:
 def _stage_row(stage: Stage) -> tuple[Cell, ...]:
     number = f"{stage.id}.{stage.attempt}" if stage.attempt else str(stage.id)
     skew = f"{stage.skew:.1f}" if stage.skew else ""
+    times = (stage.task_median_ms, stage.task_p95_ms, stage.task_max_ms)
+    has_times = bool(stage.task_max_ms or stage.tasks > stage.failed + stage.killed)  # those of successful tasks
     moved = (
         stage.input_bytes + stage.shuffle_read_bytes,
         stage.output_bytes + stage.shuffle_write_bytes,
@@ -180,7 +182,7 @@ def _stage_row(stage: Stage) -> tuple[Cell, ...]:
         status_cell(stage.status),
         duration_text(stage.duration_ms),
         _totals(stage)[0],
-        *map(duration_text, (stage.task_median_ms, stage.task_p95_ms, stage.task_max_ms)),
+        *(duration_text(ms) if has_times else "" for ms in times),
         Text(skew, style="yellow" if stage.skew >= SKEWED else ""),
         *map(size, moved),
     )

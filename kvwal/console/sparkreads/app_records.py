@@ -62,6 +62,7 @@ class BriefStage(msgspec.Struct, tag_field="kind", tag="stage", gc=False):
     duration_ms: int = 0
     tasks: int = 0
     failed: int = 0
+    killed: int = 0
     run_ms: int = 0
     gc_ms: int = 0
     task_median_ms: int = 0

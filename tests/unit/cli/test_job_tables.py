@@ -6,10 +6,10 @@ import io
 
 from rich.console import Console
 
-from kvwal.cli.spark.job_tables import application_sheet, batches_sheet, reads_and_writes_sheet
+from kvwal.cli.spark.job_tables import application_sheet, batches_sheet, reads_and_writes_sheet, stages_sheet
 from kvwal.cli.tables import Sheet
 from kvwal.spark.queries import ApplicationDetail, RecordedApplication
-from kvwal.spark.records import Access, Application, Batch, Job, Sql
+from kvwal.spark.records import Access, Application, Batch, Job, Sql, Stage
 
 
 def detail(
@@ -48,6 +48,15 @@ def test_times_of_batches_are_shown_as_all_times_are() -> None:
 
 def test_the_cost_of_an_application_has_its_core_hours() -> None:
     assert "1.50 core-hours" in text(application_sheet(detail().application))
+
+
+def test_a_stage_without_a_successful_task_has_no_times() -> None:
+    stages = [
+        Stage(id=1, tasks=2, failed=1, killed=1, duration_ms=2_000),
+        Stage(id=2, tasks=2, killed=1, duration_ms=3_000),
+    ]
+    shown = text(stages_sheet(detail()._replace(stages=stages))).splitlines()
+    assert [line.count("0 ms") for line in shown if line.startswith(("1 ", "2 "))] == [0, 3]
 
 
 def text(sheet: Sheet) -> str:
