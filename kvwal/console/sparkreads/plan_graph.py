@@ -56,12 +56,12 @@ class Plan(NamedTuple):
 
 
 def metric_text(metric: Metric) -> str:
-    """The value of a metric as people say it. Spark counts averages in tenths."""
+    """The value of a metric as people say it. Spark counts averages in tenths, and of nanoseconds it shows whole milliseconds."""
     value = metric.value or 0
     if metric.type == "size":
         return size(value)
     if metric.type in _NS:
-        return texts.duration(value / _NS[metric.type])
+        return texts.duration(value // _NS[metric.type])
     return f"{value / 10:.1f}" if metric.type == "average" else texts.count(value)
 
 

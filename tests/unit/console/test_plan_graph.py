@@ -55,3 +55,8 @@ def test_values_of_metrics_have_their_units() -> None:
     values = {"size": 2048, "timing": 1500, "nsTiming": 2_000_000, "sum": 12_345, "average": 25}
     shown = {kind: metric_text(Metric("1 Scan", "m", kind, 1, value)) for kind, value in values.items()}
     assert shown == {"size": "2.0 KiB", "timing": "1.5 s", "nsTiming": "2 ms", "sum": "12\u202f345", "average": "2.5"}
+
+
+def test_less_than_a_whole_millisecond_is_left_out_as_sparks_page_does() -> None:
+    shown = [metric_text(Metric("1 Exchange", "shuffle write time", "nsTiming", 1, ns)) for ns in (999_999, 1_999_999)]
+    assert shown == ["0 ms", "1 ms"]
