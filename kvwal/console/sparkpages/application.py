@@ -169,16 +169,16 @@ def accesses_table(prefix: str, accessed: Sequence[Accessed], *, of_one: bool = 
     """The data sets that executions read and wrote, each with the page of its lineage; `of_one` if they are all of one."""
     rows = []
     for each in accessed:
-        row = access_row(each.access, writes=each.writes)
+        row = access_row(each.access, writes=each.writes, of_stream=each.of_stream)
         links = {**row.links, "sql": addresses.execution(prefix, each.execution)}
         rows.append(row._replace(values={**row.values, "sql": each.execution}, links=links))
     columns = ACCESS_COLUMNS if of_one else (*ACCESS_COLUMNS, Column("sql", "execution", "plain", wide=True))
     return Table("data", "Read and written", columns, rows, "No SQL execution says what it read or wrote.")
 
 
-def access_row(access: Access, *, writes: bool) -> Row:
-    """The row of a read or a write."""
-    name = lineage_name(access)
+def access_row(access: Access, *, writes: bool, of_stream: bool) -> Row:
+    """The row of a read or a write; `of_stream` if a batch of a streaming query did it."""
+    name = lineage_name(access, of_stream=of_stream)
     shown = access.table or without_packages(access.where) or access.what
     known = {key: value if value >= 0 else None for key, value in
              (("rows", access.rows), ("bytes", access.bytes), ("files", access.files))}  # fmt: skip
@@ -187,9 +187,12 @@ def access_row(access: Access, *, writes: bool) -> Row:
     return Row(values, {"dataset": addresses.lineage(name)} if name else {})
 
 
-def lineage_name(access: Access) -> str:
-    """The name of a data set as the lineage has it; nothing for one that the lineage cannot name."""
-    return next((each.text for each in names_of(access)), "")
+def lineage_name(access: Access, *, of_stream: bool) -> str:
+    """The name of a data set as the lineage has it; nothing for one that the lineage cannot name.
+
+    A batch of a streaming query names single files: the lineage has their folder.
+    """
+    return next((each.text for each in names_of(access, of_stream=of_stream)), "")
 
 
 def _run_before(known: Listing, recorded: RecordedApplication) -> str:

@@ -55,6 +55,7 @@ class PlanSql(msgspec.Struct, tag_field="kind", tag="sql"):
     id: int = 0
     description: str = ""
     call_site: str = ""
+    stream: str = ""
     duration_ms: int = 0
     nodes: list[str] = []
     reads: list[Access] = []
@@ -207,7 +208,7 @@ def _bytes_of(side: Side) -> dict[tuple[str, str, str], int]:
     for sql in side.executions:
         for does, accesses in (("reads", sql.reads), ("writes", sql.writes)):
             for access in accesses:
-                name = lineage_name(access)
+                name = lineage_name(access, of_stream=bool(sql.stream))
                 key = (does, name, access.table or name or without_packages(access.where) or access.what)
                 found[key] = found.get(key, 0) + max(0, access.bytes)
     return found

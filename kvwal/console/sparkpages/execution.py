@@ -50,14 +50,17 @@ def execution_page(records: RecordReader, recorded: RecordedApplication, number:
     """The page of an SQL execution."""
     prefix, sql = recorded.prefix, sql_of(records, recorded, number)
     jobs = _jobs(records, prefix, sql.jobs)
-    accessed = [Accessed(False, each, sql.id) for each in sql.reads] + [
-        Accessed(True, each, sql.id) for each in sql.writes
+    of_stream = bool(sql.stream)
+    accessed = [
+        Accessed(writes, each, sql.id, of_stream)
+        for writes, side in ((False, sql.reads), (True, sql.writes))
+        for each in side
     ]
     touched = {}
-    for writes, access, _ in accessed:
+    for writes, access, *_ in accessed:
         node = access.node.partition(" ")[0]
         if node.isascii() and node.isdecimal():
-            name = lineage_name(access)
+            name = lineage_name(access, of_stream=of_stream)
             touched[int(node)] = Touched(writes, addresses.lineage(name) if name else "")
     plan = plan_of(sql.nodes, sql.edges, sql.metrics)
     if plan.slowest is not None and plan.nodes[plan.slowest].ms < _SHARE_OF_SLOW * sql.duration_ms:
@@ -143,9 +146,10 @@ def job_page(records: RecordReader, recorded: RecordedApplication, number: int, 
         wanted = set(job.stages[:_MOST_PARTS])
         found = numbered(records, prefix, STAGES, BriefStage, min(wanted), max(wanted))
         stages = [stage for stage in found if stage.id in wanted]
-    accessed = [access_row(each, writes=False) for each in job.reads] + [
-        access_row(each, writes=True) for each in job.writes
-    ]
+    accessed = [
+        access_row(each, writes=writes, of_stream=bool(job.stream))
+        for writes, side in ((False, job.reads), (True, job.writes)) for each in side
+    ]  # fmt: skip
     failure = None
     if job.error is not None:
         title = job.description or job.name

@@ -23,11 +23,15 @@ _KEPT = 16
 
 
 class Accessed(NamedTuple):
-    """A read or a write of the application's SQL executions, and the execution that did it first."""
+    """A read or a write of the application's SQL executions, and the execution that did it first.
+
+    `of_stream`: that one was a batch of a streaming query.
+    """
 
     writes: bool
     access: Access
     execution: int
+    of_stream: bool
 
 
 class TimelineStage(NamedTuple):
@@ -92,7 +96,7 @@ def digest_of(records: RecordReader, recorded: RecordedApplication, skewed_from:
                 for writes, side in ((False, record.reads), (True, record.writes)):
                     for access in side:
                         key = (writes, access.what, access.where, access.table)
-                        accesses.setdefault(key, Accessed(writes, access, record.id))
+                        accesses.setdefault(key, Accessed(writes, access, record.id, bool(record.stream)))
         elif folder == "stream":
             if stored.key.count("/") == recorded.prefix.count("/") + 2 and (record := decoded(stored, Stream)):
                 streams.append(record)
