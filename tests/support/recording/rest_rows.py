@@ -16,6 +16,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from kvwal.spark import records as rec
+from kvwal.spark.projection.task_statistics import MAX_REASON
 from kvwal.spark.record_keys import job_key, sql_key, stage_key
 from tests.support import rest_fields as rest
 from tests.support.polling import until
@@ -95,6 +96,8 @@ def spark_value(field: str, value: Any) -> Any:
         return counted(rest.rest_metrics(value))
     if field == "description":
         return value.partition("\nid = ")[0]  # a batch of a stream has the name of its query
+    if field == "killedTasksSummary":
+        return {rec.cut(reason, MAX_REASON): number for reason, number in value.items()}
     if field in ("errorMessage", "failureReason"):
         return rec.cut(value, rec.MAX_MESSAGE) or None
     return rec.cut(value, rec.MAX_PLAN) if field == "planDescription" else value
