@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from kvwal.cluster.figures.messages import OLDER
@@ -21,6 +22,9 @@ _MARKS = {PROBLEM: "bad", NOTE: "warn", OK: ""}
 _LATE_SECONDS = 900.0
 """An entry that waits longer for the archive is a problem, for `kvwal doctor`, too."""
 _LITTLE_SPACE = 0.1
+_MOST_ALIKE = 5
+"""Findings that differ in numbers only, and names that stand for the rest of more than that."""
+_NUMBER = re.compile(r"\d[\d,.:+TZ-]*(?: (?:[kMGT]?i?B|ms|s|min|h|days?)\b)?")
 _MOST_LINE = 500
 """Characters of a second line that are shown. CSV and JSON have all."""
 _NODES = [
@@ -69,18 +73,32 @@ def operations_page(view: View, asked: Asked, shared: SharedFigures) -> Shown:
 
 
 def _findings(name: str, title: str, findings: list[Finding], empty: str) -> Table:
-    rows = [
-        Row(
-            {"level": each.level, "about": each.about, "found": each.text, "todo": each.todo or None},
-            mark=_MARKS[each.level],
-        )
-        for each in sorted(findings, key=lambda each: _ORDER[each.level])
-    ]
+    """A row for each finding. Of many that say the same of different logs the page has one row; CSV and JSON have all."""
+    rows = [_finding(each) for each in sorted(findings, key=lambda each: _ORDER[each.level])]
+    kinds: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        kinds.setdefault((row.values["level"], _NUMBER.sub("#", row.values["found"])), []).append(row)
+    shown = [row for alike in kinds.values() for row in (alike if len(alike) <= _MOST_ALIKE else [_first(alike)])]
     columns = [
         Column("level", "Level", "plain"), Column("about", "About"), Column("found", "Found"),
         Column("todo", "What to do"),
     ]  # fmt: skip
-    return Table(name, title, columns, rows, empty, note="by kvwal doctor")
+    return Table(name, title, columns, shown, empty, every=lambda: rows, note="by kvwal doctor")
+
+
+def _finding(each: Finding) -> Row:
+    return Row(
+        {"level": each.level, "about": each.about, "found": each.text, "todo": each.todo or None},
+        mark=_MARKS[each.level],
+    )
+
+
+def _first(alike: list[Row]) -> Row:
+    """The first of rows that say the same, with the names of some others."""
+    others = [str(row.values["about"]) for row in alike[1:]]
+    names = ", ".join(others[:_MOST_ALIKE])
+    more = f"and {amount(len(others), 'other')} like it: {names}, … CSV and JSON have all."
+    return alike[0]._replace(more={"about": clipped(more, _MOST_LINE)})
 
 
 def _summary(figures: Figures, counts: dict[str, int]) -> list[tuple[str, str, str]]:

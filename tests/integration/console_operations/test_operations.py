@@ -72,3 +72,21 @@ def test_a_page_of_another_site_starts_no_examination(tmp_path: Path) -> None:
         told = get(running.url, "/operations").json
         assert told["examined_seconds_ago"] >= before
         assert told["note"] == "It has no archive: checkpoints end its history."
+
+
+def test_many_logs_that_lag_are_one_row_of_the_page_and_all_rows_of_its_json(tmp_path: Path) -> None:
+    root = tmp_path / "data"
+    store = kvwal.open(root, settings=kvwal.Settings(archive_seconds=3600, checkpoint_seconds=3600))
+    for number in range(12):
+        store.map(f"jobs-{number:02}").put_many({f"job-{key}": key for key in range(number + 2)})
+    store.close(archive=False)
+    with console(root, log=tmp_path / "log") as running:
+        rows = send(running.url, "GET", "/operations?format=json&table=findings").json
+        lagging = [row["about"] for row in rows if " behind" in row["found"]]
+        assert sorted(lagging) == [f"default/local/jobs-{number:02}/local" for number in range(12)], rows
+        page = send(running.url, "GET", "/operations").body.decode()
+        findings = page.partition("What to look at")[2].partition("</section>")[0]
+        assert findings.count("<tr") == 1 + len(rows) - 11, findings
+        assert "and 11 others like it: " in findings
+        assert "CSV and JSON have all" in findings
+        assert f"<dt>Notes</dt><dd>{len(rows)}</dd>" in page, "the figure counts all of them"
