@@ -47,7 +47,7 @@ def _rows(asked: Asked, number: int | None = None) -> dict[int, JobRow]:
     return rows if state is None else state.jobs
 
 
-class _Stage(msgspec.Struct):
+class _Stage(msgspec.Struct, gc=False):
     """What the row of a job needs of a stage's record."""
 
     id: int = 0

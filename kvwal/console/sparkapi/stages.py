@@ -20,7 +20,7 @@ from kvwal.console.sparkstate.rows import StageRow, StageState
 from kvwal.console.sparkstate.summaries import executor_distributions, task_distributions
 from kvwal.spark.record_keys import job_key, stage_part
 from kvwal.spark.record_reader import RecordReader, under
-from kvwal.spark.records import Job, Stage
+from kvwal.spark.records import Error, Job
 
 STATUSES = ("ACTIVE", "COMPLETE", "FAILED", "PENDING", "SKIPPED")
 _QUANTILES = "0.0,0.25,0.5,0.75,1.0"
@@ -133,6 +133,38 @@ def _recorded(asked: Asked, wanted: _Wanted, stage: str) -> dict[tuple[int, int]
     return stage_rows(asked.view.records, prefix, stage)
 
 
+class _Stage(msgspec.Struct, gc=False):
+    """What a row needs of a stage's record. The rest of it is most of its bytes, and is not decoded."""
+
+    id: int = 0
+    attempt: int = 0
+    job: int | None = None
+    name: str = ""
+    status: str = "RUNNING"
+    started: int = 0
+    ended: int = 0
+    planned: int = 0
+    kill_reasons: dict[str, int] = {}
+    profile: int = 0
+    error: Error | None = None
+    tasks: int = 0
+    failed: int = 0
+    killed: int = 0
+    run_ms: int = 0
+    gc_ms: int = 0
+    input_bytes: int = 0
+    input_rows: int = 0
+    output_bytes: int = 0
+    output_rows: int = 0
+    shuffle_read_bytes: int = 0
+    shuffle_read_rows: int = 0
+    shuffle_wait_ms: int = 0
+    shuffle_write_bytes: int = 0
+    shuffle_write_rows: int = 0
+    spill_memory_bytes: int = 0
+    spill_disk_bytes: int = 0
+
+
 def stage_rows(records: RecordReader, prefix: str, stage: str = "") -> dict[tuple[int, int], StageRow]:
     """The stages of an application from its records, or the attempts of one. A field that they do not know is left out."""
     found = under(records, f"{prefix}/stage/{stage}")
@@ -140,9 +172,9 @@ def stage_rows(records: RecordReader, prefix: str, stage: str = "") -> dict[tupl
         jobs = {job.id: job for job in (stored.of(Job) for stored in under(records, f"{prefix}/job/"))}
         return {
             (each.id, each.attempt): _row(each, jobs.get(-1 if each.job is None else each.job))
-            for each in (stored.of(Stage) for stored in found)
+            for each in (stored.of(_Stage) for stored in found)
         }
-    attempts = [stored.of(Stage) for stored in found]
+    attempts = [stored.of(_Stage) for stored in found]
     jobs = {job.id: job for job in _jobs(records, prefix, {each.job for each in attempts if each.job is not None})}
     return {(each.id, each.attempt): _row(each, jobs.get(-1 if each.job is None else each.job)) for each in attempts}
 
@@ -154,7 +186,7 @@ def _jobs(records: RecordReader, prefix: str, numbers: Iterable[int]) -> Iterato
         yield from (stored.of(Job) for stored in records.between(key, f"{key}\0"))
 
 
-def _row(stage: Stage, job: Job | None) -> StageRow:
+def _row(stage: _Stage, job: Job | None) -> StageRow:
     status = {"RUNNING": "ACTIVE", "SUCCEEDED": "COMPLETE"}.get(stage.status, "FAILED")
     return StageRow(
         status=status, stage_id=stage.id, attempt_id=stage.attempt, num_tasks=stage.planned,

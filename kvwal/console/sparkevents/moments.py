@@ -10,6 +10,10 @@ import msgspec
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST = 253_402_300_799_999
 """The last millisecond of the year 9999, which is the last one that can be written so."""
+_LEAST = -_MOST // 8
+"""In the tenth century: an earlier moment is a mistake, too."""
+_ENDS = [f".{rest:03}GMT" for rest in range(1_000)]
+"""The ends of moments by their milliseconds. An answer has hundreds of thousands of them."""
 
 
 @lru_cache(maxsize=4096)
@@ -19,8 +23,9 @@ def _second(seconds: int) -> str:
 
 def moment_text(ms: int) -> str:
     """A moment in Unix milliseconds as Spark writes it; -1 is Spark's sign of one that is not known."""
-    seconds, rest = divmod(max(-_MOST // 8, min(ms, _MOST)), 1_000)
-    return f"{_second(seconds)}.{rest:03}GMT"
+    if not _LEAST <= ms <= _MOST:
+        ms = max(_LEAST, min(ms, _MOST))
+    return _second(ms // 1_000) + _ENDS[ms % 1_000]
 
 
 def known_moment(ms: int | None) -> str | msgspec.UnsetType:
