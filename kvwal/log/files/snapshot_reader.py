@@ -65,13 +65,16 @@ class SnapshotSearch(SnapshotReader):
         """The offsets of blocks that hold nothing but identities from `low` to before `high`: of those that another one follows
         which begins before `high`, too. Empty if there are none.
         """
-        begin, _ = self._first_from(low)
-        _, end = self._first_from(high)
+        begin, _ = self._first_from(low, self.start)
+        block = self.block_at(begin)
+        if block is None or block.kind is not BlockKind.ENTRIES or self.decoded(first_identity, block) >= high:
+            return range(begin, begin)  # mostly: there is nothing of it
+        _, end = self._first_from(high, begin)
         return range(begin, max(begin, end))
 
-    def _first_from(self, identity: tuple[str, bytes]) -> tuple[int, int]:
-        """The offset of the first block that begins at an identity or after it, and that of the block before."""
-        before = at = self._search(identity)
+    def _first_from(self, identity: tuple[str, bytes], start: int) -> tuple[int, int]:
+        """The offset of the first block that begins at an identity or after it, and that of the block before, from `start` on."""
+        before = at = self._search(identity, start)
         while (block := self.block_at(at)) is not None and block.kind is BlockKind.ENTRIES:
             if self.decoded(first_identity, block) >= identity:
                 break
@@ -83,7 +86,7 @@ class SnapshotSearch(SnapshotReader):
         return chain.from_iterable(self._blocks_from(decode, identity))
 
     def _blocks_from(self, decode: Decode, identity: tuple[str, bytes]) -> Iterator[list[Entry]]:
-        self.end = self._search(identity)
+        self.end = self._search(identity, self.start)
         while (block := self.block_at(self.end)) is not None:
             if block.kind is not BlockKind.ENTRIES:
                 return
@@ -93,13 +96,13 @@ class SnapshotSearch(SnapshotReader):
                 yield entries[bisect_left(entries, identity, key=entry_identity) :]
         raise self.incomplete()
 
-    def _search(self, identity: tuple[str, bytes]) -> int:
-        """The offset of a block that is at or before the place of an identity, and near to it."""
+    def _search(self, identity: tuple[str, bytes], start: int) -> int:
+        """The offset of a block that is at or before the place of an identity, and near to it. That at `start` is before it."""
 
         def is_behind(block: Block) -> bool:
             return block.kind is not BlockKind.ENTRIES or self.decoded(first_identity, block) > identity
 
-        return search(self._window, self.start, self._size, self.header.salt, is_behind)
+        return search(self._window, start, self._size, self.header.salt, is_behind)
 
 
 def search(

@@ -26,8 +26,10 @@ class PassingReader(SnapshotReader):
         super().__init__(path, buffer)
         self.passed = 0
         self._buffer = buffer
-        view = SnapshotView(path, buffer)
-        stretches = [view.stretch(low, high) for low, high in ranges]
+        stretches: list[range] = []
+        if len(buffer) >= LEAST_BYTES:
+            view = SnapshotView(path, buffer)
+            stretches = [view.stretch(low, high) for low, high in ranges]
         self._ahead = [stretch for stretch in stretches if len(stretch) >= LEAST_BYTES]
 
     def next_block(self) -> Block | None:
