@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar, cast
@@ -171,6 +171,18 @@ def interruptible(call: Callable[[], T], interrupt: Callable[[], None]) -> T:
         if not future.done():
             interrupt()
         pool.close()
+
+
+class ExitExecutor(ThreadPoolExecutor):
+    """A default executor for an event loop that is used while Python ends, too: the standard library's takes no call then."""
+
+    def __init__(self, name: str, threads: int = 32) -> None:
+        super().__init__(1)
+        self._pool = _Pool(name, threads)
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """See `concurrent.futures.Executor.submit`."""
+        return self._pool.submit(partial(fn, *args, **kwargs))
 
 
 class _Pool:

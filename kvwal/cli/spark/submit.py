@@ -46,6 +46,10 @@ def submit(
         str | None, typer.Option(help="The cluster; 'local' without it.", rich_help_panel="Which log")
     ] = None,
     archive: Archive = None,
+    keep_logs: Annotated[
+        bool,
+        typer.Option("--keep-logs", help="Keep Spark's event log, too, as content: needs spark.eventLog.enabled."),
+    ] = False,
 ) -> None:
     """Run a Python application by spark-submit, and record it into a store. Nothing changes in the application.
 
@@ -59,6 +63,7 @@ def submit(
         "spark.kvwal.namespace": namespace,
         "spark.kvwal.cluster": cluster,
         "spark.kvwal.archive": archive,
+        "spark.kvwal.keepLogs": "true" if keep_logs else None,
     }
     program = spark_submit()
     options = [word for name, value in settings.items() if value is not None for word in ("--conf", f"{name}={value}")]

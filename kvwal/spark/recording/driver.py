@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -32,6 +33,7 @@ _EVENT_LOG = {
     "spark.eventLog.logBlockUpdates.enabled": "false",
 }
 _SCHEDULER = "org.apache.spark.scheduler.SparkListener"
+_SUBMIT = "org.apache.spark.deploy.SparkSubmit "
 _DROPPED = "queue.eventLog.numDroppedEvents"
 _log = logging.getLogger("kvwal.spark")
 
@@ -44,6 +46,7 @@ class Driver:
         if context is None or context._jsc is None:
             raise no_driver()
         self._jvm, self._context = context._jvm, context._jsc.sc()
+        self._python_context = context
         attempt = self._context.applicationAttemptId()
         self.identity = ApplicationIdentity(
             self._context.applicationId(),
@@ -64,6 +67,36 @@ class Driver:
         # A later reader needs the redaction rules. They stand in the spool, which only this user can read, and are not stored.
         self._redaction = Redaction(settings)
         self._settings = self._redaction.settings(settings) | rules_of(settings)
+
+    def event_log(self) -> str | None:
+        """The path or URL of the event log that Spark itself writes, under its final name; None if it writes none."""
+        listener = self._context.eventLogger()
+        return str(listener.get().logWriter().logPath()) if listener.isDefined() else None
+
+    def event_log_codec(self) -> str | None:
+        """The codec that compresses Spark's own event log, by Spark's short name; None if it is not compressed."""
+        codec = self._context.eventLogCodec()
+        return str(codec.get()) if codec.isDefined() else None
+
+    def has_stopped(self) -> bool:
+        """Whether Spark has stopped, or is about to. True if the JVM is gone."""
+        return _call_jvm(self._context.isStopped) is not False
+
+    def ends_with_python(self) -> bool:
+        """Whether Spark ends when this Python does, because this Python started it, or spark-submit started both.
+
+        A notebook server may give several Pythons one Spark, which goes on.
+        """
+        if getattr(self._python_context._gateway, "proc", None) is not None:
+            return True
+        command = str(_call_jvm(lambda: self._jvm.java.lang.System.getProperty("sun.java.command")))
+        program = Path(getattr(sys.modules["__main__"], "__file__", None) or "").name
+        return command.startswith(_SUBMIT) and bool(program) and program in command
+
+    def stop(self) -> None:
+        """Stop Spark, unless it has stopped. Its own event log is finished then."""
+        if not self.has_stopped():
+            _call_jvm(self._python_context.stop)
 
     def attach(self, folder: Path) -> Listener:
         """Let Spark write an event log into a new folder under `folder`.

@@ -105,6 +105,23 @@ def shared_node(where: RecorderRoot, disk: Disk = OS_DISK) -> str | None:
     return min(others) if len(others) == 1 else SHARED
 
 
+def node_for_kept_logs(where: RecorderRoot, disk: Disk = OS_DISK) -> str:
+    """The node that event logs are kept in: `shared_node`, and not the node of an application that is the only one here.
+
+    A node with contents stays a node of its own (`finished_nodes`), so a recorder puts none into that of its application.
+    """
+    shared = shared_node(where, disk)
+    if shared is not None:
+        return shared
+    others = [
+        place.node
+        for place in where.places(disk, closed=set())
+        if place.business != BUSINESS
+        or not (_is_empty(disk, where.root, place) or is_application_node(disk, where.root, place))
+    ]
+    return others[0] if others else SHARED
+
+
 def finished_nodes(where: RecorderRoot, shared: str, disk: Disk = OS_DISK) -> list[str]:
     """The nodes of applications whose recorder was closed, or was killed and whose spool was read since."""
     recording = {
@@ -188,6 +205,11 @@ def open_recording(root: str | Path, app: str, attempt: str, options: Mapping[st
     store = open_store(root, node=f"{name}.{time.time_ns() // 1_000_000_000}", **options)
     _copy_records(where, f"{prefix}/", store)
     return store
+
+
+def open_for_logs(where: RecorderRoot, options: Mapping[str, Any]) -> Store:
+    """Open the node that event logs are kept in. Errors are those of `kvwal.open`."""
+    return open_store(where.root, node=node_for_kept_logs(where), **options)
 
 
 def _copy_records(where: RecorderRoot, prefix: str, store: Store) -> None:

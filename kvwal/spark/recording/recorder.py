@@ -22,6 +22,7 @@ from kvwal.ports.boundary import at_exit, contain, logged, start_thread, trace_o
 from kvwal.ports.processes import tell_if_forked
 from kvwal.spark.recording.driver import Driver, context_of, no_driver
 from kvwal.spark.recording.endings import DETACHED, EXIT_WATCH, Ending
+from kvwal.spark.recording.own_log import LogKeeping, NoOwnLog
 from kvwal.spark.recording.recording import Recording
 from kvwal.spark.recording.target import default_spool, open_target
 from kvwal.store.options import archive_argument
@@ -55,6 +56,10 @@ class JobRecorder:
     to 10 seconds to connect. The spool of a folder is `<folder>/_spark`. That of a cluster is under `spool`, a folder of this
     machine; by default `~/.local/state/kvwal`.
 
+    With `keep_logs` the event log that Spark itself writes (`spark.eventLog.enabled`) is kept when Spark has ended, as
+    `kvwal record --keep-logs` keeps it: by `close` if Spark has stopped before, else when it stops, and at last when Python
+    ends, which stops Spark. If it cannot be kept, that is logged as an error, and `stats` tells it.
+
     The application's status says how its Python ended: see `kvwal.spark.recording.endings`.
     """
 
@@ -65,10 +70,14 @@ class JobRecorder:
         *,
         strict: bool = False,
         spool: str | Path | None = None,
+        keep_logs: bool = False,
         **options: Any,
     ) -> None:
-        """`ConfigError` if the session has no driver in this process."""
+        """`ConfigError` if the session has no driver in this process, or if `keep_logs` is asked and Spark writes no event log
+        that kvwal can read.
+        """
         self._driver = Driver(spark)
+        self._keeping = LogKeeping(self._driver) if keep_logs else None
         self._spool = None if spool is None else check_folder("spool", spool)
         self._store = store
         self._strict = strict
@@ -98,9 +107,10 @@ class JobRecorder:
 
         `events` are those that the store has, and `spool_bytes` the size of those that wait. `spool_full` says that later events
         are not recorded. `troubles` counts calls that the store did not take. `waiting` says why the recorder waits for it, or is
-        None. `failure` is the error that ended the recording, or None.
+        None. `failure` is the error that ended the recording, or None. `kept_log` names the content that Spark's own event log is
+        kept as; None as long as it is not. `not_kept` says why the log, or a part of it, could not be kept, or is None.
         """
-        recording = self._recording
+        recording, keeping = self._recording, self._keeping
         return {
             "recording": self.recording,
             "events": recording.events if recording else 0,
@@ -109,6 +119,8 @@ class JobRecorder:
             "troubles": recording.status.troubles if recording else 0,
             "waiting": recording.status.waiting if recording else None,
             "failure": None if self.failure is None else str(self.failure),
+            "kept_log": keeping.kept if keeping else None,
+            "not_kept": keeping.problem if keeping else None,
         }
 
     def __enter__(self) -> Self:
@@ -151,6 +163,8 @@ class JobRecorder:
             self._thread = start_thread("kvwal-recorder", recording.follow, recording.stopped)
             undo.pop_all()
         self._recording = recording
+        if self._keeping is not None:
+            self._keeping.cancel()
         self._not_at_exit = at_exit(self._close_at_exit, _not_closed)
 
     def _refuse(self, error: BaseException) -> None:
@@ -158,14 +172,16 @@ class JobRecorder:
         log_not_recorded(error)
 
     def _close_at_exit(self) -> None:
-        self._close(EXIT_WATCH.ending())
+        self._close(EXIT_WATCH.ending(), python_ends=True)
 
-    def _close(self, ending: Ending) -> None:
+    def _close(self, ending: Ending, *, python_ends: bool = False) -> None:
         thread, self._thread = self._thread, None
         if thread is None or self._recording is None:
             return
         self._not_at_exit()
         self._recording.close(thread, ending)
+        if self._keeping is not None:
+            self._keeping.end(self._recording.logs, python_ends=python_ends)
 
 
 def log_not_recorded(error: BaseException) -> None:
@@ -180,9 +196,10 @@ _RECORDERS: dict[str, JobRecorder] = {}
 def record(spark: SparkSession | SparkContext) -> JobRecorder:
     """Record the application from now to its end, into the store whose location its setting `spark.kvwal.store` is.
 
-    `spark.kvwal.root` is an earlier name of that setting. The settings `spark.kvwal.namespace`, `.cluster`, `.spool` and
-    `.archive` (`none`: without an archive) are used if they are set. The recording ends when Python ends. A second call while it
-    records returns the same recorder. `ConfigError` without a location, or for an unknown `spark.kvwal` setting.
+    `spark.kvwal.root` is an earlier name of that setting. The settings `spark.kvwal.namespace`, `.cluster`, `.spool`,
+    `.archive` (`none`: without an archive) and `.keepLogs` (`true`: see `JobRecorder`) are used if they are set. The recording
+    ends when Python ends. A second call while it records returns the same recorder. `ConfigError` without a location, or for an
+    unknown `spark.kvwal` setting. An event log that cannot be kept is logged as an error, and the application is recorded.
     """
     context = context_of(spark)
     if context is None:
@@ -198,15 +215,27 @@ def record(spark: SparkSession | SparkContext) -> JobRecorder:
     location = _location(settings)
     if "archive" in settings:
         settings["archive"] = archive_argument(settings["archive"])
-    recorder = JobRecorder(spark, location, **settings).start()
-    _RECORDERS[context.applicationId] = recorder
+    keep_logs = _is_true("keepLogs", settings.pop("keepLogs", "false"))
+    try:
+        recorder = JobRecorder(spark, location, keep_logs=keep_logs, **settings)
+    except NoOwnLog as error:  # the setting may be that of all applications, and this one writes no event log
+        _log.error("The application is recorded, but its event log is not kept: %s", error)
+        recorder = JobRecorder(spark, location, **settings)
+    _RECORDERS[context.applicationId] = recorder.start()
     return recorder
+
+
+def _is_true(name: str, value: str) -> bool:
+    """A setting that is true or false. `ConfigError` for another value."""
+    if value.lower() not in ("true", "false"):
+        raise ConfigError(f"spark.kvwal.{name} is {value!r}.", hint="Set it to true or false.")
+    return value.lower() == "true"
 
 
 def _location(settings: dict[str, Any]) -> str:
     """Take the location out of the settings of kvwal. `ConfigError` unless there is one, and no unknown setting."""
     named = settings.keys() & {"store", "root"}
-    if unknown := settings.keys() - {*named, "namespace", "cluster", "archive", "spool"}:
+    if unknown := settings.keys() - {*named, "namespace", "cluster", "archive", "spool", "keepLogs"}:
         problem = f"spark.kvwal.{min(unknown)} is not a setting of kvwal."
     elif not named:
         problem = "spark.kvwal.store is not set, so there is no store to record into."
@@ -217,5 +246,6 @@ def _location(settings: dict[str, Any]) -> str:
         return location
     raise ConfigError(
         problem,
-        hint="Set spark.kvwal.store to a folder or to kvwal://host:port; .namespace, .cluster, .archive and .spool are optional.",
+        hint="Set spark.kvwal.store to a folder or to kvwal://host:port; .namespace, .cluster, .archive, .spool and .keepLogs are"
+        " optional.",
     )

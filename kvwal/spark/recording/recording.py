@@ -19,7 +19,7 @@ from kvwal.spark.recording.driver import Driver
 from kvwal.spark.recording.endings import Ending
 from kvwal.spark.recording.left_spools import LeftSpools
 from kvwal.spark.recording.spool import LAST_ROLL, POSITION, SpoolReader, add_roll, delete_read_rolls
-from kvwal.spark.recording.target import Target
+from kvwal.spark.recording.target import LogStore, Target
 from kvwal.spark.state.lease import LeaseLost
 
 MOST_SPOOLED = 1 << 30
@@ -67,6 +67,11 @@ class Recording:
     def events(self) -> int:
         """Events that the store has."""
         return self._reader.projection.position.events if self._reader is not None else 0
+
+    @property
+    def logs(self) -> LogStore:
+        """The store for Spark's own event log, after `close`."""
+        return self._target.logs
 
     def spooled_bytes(self) -> int:
         """Bytes of events in the spool of this recording."""

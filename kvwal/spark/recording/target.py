@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -20,7 +20,7 @@ from kvwal.spark.eventlog.logs import ApplicationIdentity
 from kvwal.spark.index import CLUSTER, node_of_mark
 from kvwal.spark.leases import LeasedMap
 from kvwal.spark.recording.delivery import OpenRecords
-from kvwal.spark.recording.nodes import RecorderRoot, application_node, merge_many, open_recording
+from kvwal.spark.recording.nodes import RecorderRoot, application_node, merge_many, open_for_logs, open_recording
 from kvwal.spark.recording.spool import Spool
 from kvwal.store.sync import Store
 
@@ -29,18 +29,29 @@ if TYPE_CHECKING:
     from kvwal.client.store import ClusterStore
 
 
+class LogStore(NamedTuple):
+    """The store that Spark's own event log is kept in. `open` gives it for a block; `location` is what `kvwal record` takes."""
+
+    open: Callable[[], AbstractContextManager[Any]]
+    location: str
+    is_remote: bool = False
+    """Whether its bytes may go to a bucket by requests of this process."""
+
+
 class Target(NamedTuple):
     """The store for the records of one application. `location` names it in messages. `node` is that of the index's mark.
 
     `open` gives the map of the records for a block. A cluster is connected to for that block, so that a recording goes on after
     the cluster was away. A folder is open already, because its node has a lock; `close` closes it. `unlock` comes after the last
     use of the spool. `tidy` comes last: in a folder it moves the records of finished applications to the node that they share.
+    `logs` is the store for Spark's own event log. It is used after `close`.
     """
 
     open: OpenRecords
     spool: Spool
     node: str
     location: str
+    logs: LogStore
     close: Callable[[], None] = lambda: None
     unlock: Callable[[], None] = lambda: None
     tidy: Callable[[], None] = lambda: None
@@ -60,39 +71,51 @@ def open_target(
         raise only_reads(location)
     if isinstance(location, ClusterLocation):
         address = check_address(location.addresses, **options)
-        return _in_cluster(address, partial(_connected, location.addresses, options), application, spool)
+        connecting = partial(connect, location.addresses, **options)
+        return _in_cluster(address, partial(_connected, location.addresses, options), connecting, application, spool)
     with ExitStack() as undo:
         if location is not None:
             store = undo.enter_context(open_recording(location.root, application.app, application.attempt, options))
         if isinstance(store, str | Path):
             raise TypeError(f"{store!r} was opened to be a store")
         if is_cluster(store):
-            target = _in_cluster(store.address, _opened(store.map(BUSINESS)), application, spool)
+            opened = _opened(store.map(BUSINESS))
+            target = _in_cluster(store.address, opened, partial(nullcontext, store), application, spool)
         else:
-            target = _in_folder(cast("Store", store), application, is_own=location is not None)
+            target = _in_folder(cast("Store", store), application, options if location is not None else None)
         return target._replace(close=undo.pop_all().close)
 
 
-def _in_folder(store: Store, application: ApplicationIdentity, *, is_own: bool) -> Target:
-    """The target in an open folder. One that was opened for this recording (`is_own`) is tidied after it."""
+def _in_folder(store: Store, application: ApplicationIdentity, options: Mapping[str, Any] | None) -> Target:
+    """The target in an open folder. One that was opened for this recording, with `options`, is tidied after it."""
     spool = Spool(store.root, store.namespace, store.cluster, store.node or application.app)
-    target = Target(_opened(store.map(BUSINESS)), spool, node_of_mark(store), str(store.root))
-    if not is_own:
+    logs = LogStore(partial(nullcontext, store), str(store.root))
+    target = Target(_opened(store.map(BUSINESS)), spool, node_of_mark(store), str(store.root), logs)
+    if options is None:
         return target
-    return target._replace(tidy=partial(merge_many, RecorderRoot(store.root, store.namespace, store.cluster)))
+    where = RecorderRoot(store.root, store.namespace, store.cluster)
+    logs = logs._replace(open=partial(open_for_logs, where, options))
+    return target._replace(logs=logs, tidy=partial(merge_many, where))
 
 
-def _in_cluster(address: ClusterAddress, opened: OpenRecords, application: ApplicationIdentity, folder: Path) -> Target:
-    """The target in a cluster, with its locked spool under `folder`."""
+def _in_cluster(
+    address: ClusterAddress,
+    opened: OpenRecords,
+    connecting: Callable[[], AbstractContextManager[Any]],
+    application: ApplicationIdentity,
+    folder: Path,
+) -> Target:
+    """The target in a cluster, with its locked spool under `folder`. `connecting` gives the store itself for a block."""
     spool = Spool(folder, address.namespace, address.cluster, application_node(application.app, application.attempt))
-    names = f"--cluster {address.cluster} --namespace {address.namespace} --spool {folder}"
-    location = f"kvwal://{','.join(address.texts)} {names}"
+    store = f"kvwal://{','.join(address.texts)} --cluster {address.cluster} --namespace {address.namespace}"
+    location = f"{store} --spool {folder}"
     with ExitStack() as undo:
         lock = spool.lock()
         undo.callback(lock.release)
         spool.name_addresses(address.texts)
         undo.pop_all()
-    return Target(opened, spool, CLUSTER, location, unlock=lock.release)
+    logs = LogStore(connecting, store, is_remote=True)
+    return Target(opened, spool, CLUSTER, location, logs, unlock=lock.release)
 
 
 def _opened(records: LeasedMap) -> OpenRecords:

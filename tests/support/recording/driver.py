@@ -14,7 +14,10 @@ import kvwal
 from kvwal.errors import ClusterUnreachable, CommitUnknown
 from kvwal.spark.eventlog.logs import ApplicationIdentity, LocalEventLog
 from kvwal.spark.recording.spool import add_roll
+from tests.support.event_logs import event_log
 
+JOBS = 2
+"""Jobs in the event log of a `LoggingDriver`."""
 HALTED = 7
 """Events that count as dropped after a stand-in for Spark was told to write no more."""
 
@@ -58,6 +61,39 @@ class Driver:
     def attach(self, folder: Path) -> Listener:
         self.listener = Listener(folder, self.identity.app, self.started)
         return self.listener
+
+
+class LoggingDriver(Driver):
+    """As `Driver`, of a Spark that writes an event log of its own into a folder, too."""
+
+    def __init__(
+        self, folder: Path, app: str = "app-1", *, codec: str | None = None, ends_with_python: bool = True
+    ) -> None:
+        super().__init__(app)
+        self.codec = codec
+        self.path = folder / app
+        self.is_stopped = False
+        self._ends_with_python = ends_with_python
+        folder.mkdir(exist_ok=True)
+        (folder / f"{app}.inprogress").write_bytes(event_log(app, JOBS, ended=False, started=self.started))
+
+    def event_log(self) -> str | None:
+        return f"file:{self.path}"  # as Hadoop writes it
+
+    def event_log_codec(self) -> str | None:
+        return self.codec
+
+    def has_stopped(self) -> bool:
+        return self.is_stopped
+
+    def ends_with_python(self) -> bool:
+        return self._ends_with_python
+
+    def stop(self) -> None:
+        """End the log, and give it its final name."""
+        self.path.write_bytes(event_log(self.identity.app, JOBS, started=self.started))
+        self.path.with_name(f"{self.path.name}.inprogress").unlink()
+        self.is_stopped = True
 
 
 class AwayStore:
