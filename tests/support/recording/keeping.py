@@ -1,0 +1,122 @@
+"""A real driver whose recorder keeps Spark's event log, as a process of its own, and what it kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import kvwal
+from kvwal.spark.kept.contents import KEPT_LOGS
+from tests.repository.source import ROOT
+from tests.support.spark import environment
+
+PROGRAM = """
+import json, logging, sys
+from pyspark.sql import functions as f
+from kvwal.spark import JobRecorder, record
+from kvwal.spark.kept import keeping
+from tests.support.spark import LARGE, session
+logging.basicConfig()
+logging.getLogger("kvwal").setLevel(logging.INFO)
+location, options, settings = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
+spark = session("keeping", **settings)
+context = spark.sparkContext
+print(context.applicationId, flush=True)
+def work(description=None):
+    context.setJobDescription(description)
+    spark.range(0, 100, 1, 4).groupBy((f.col("id") % 3).alias("k")).count().collect()
+def fail():
+    spark.range(4).select(f.udf(lambda n: 1 // n)("id")).collect()
+def stop_here():
+    print("here", flush=True)
+    sys.stdin.readline()
+def tell(recorder):
+    print(json.dumps(recorder.stats()), flush=True)
+def recorder():
+    return JobRecorder(spark, location, keep_logs=True, strict=True, **options)
+"""
+"""Begins an application. What follows says what its recorder records, and how it ends."""
+
+
+class KeepingDriver:
+    """The application as a process group of its own. Its event log is the only one under `logs`."""
+
+    def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
+        self.process = process
+        self.logs = folder / "logs"
+        self._errors = folder / "stderr"
+        self.app = self.line()
+
+    @property
+    def log(self) -> Path:
+        """The file or folder of its event log."""
+        (path,) = self.logs.iterdir()
+        return path
+
+    def line(self) -> str:
+        """The next line that it prints."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, self.said()
+        return line.strip()
+
+    def go_on(self) -> None:
+        """Let it go on from `stop_here()`."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def kill(self) -> None:
+        """Kill -9 its Python, its JVM and their workers."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def end(self) -> int:
+        """Wait for its end; its exit code."""
+        return self.process.wait()
+
+    def said(self) -> str:
+        """Its standard error."""
+        return self._errors.read_text()
+
+
+@contextmanager
+def keeping_driver(
+    ends: str, location: str | Path, folder: Path, options: Mapping[str, Any] | None = None, **settings: str
+) -> Iterator[KeepingDriver]:
+    """An application that is recorded into `location` with these `options`, and whose `settings` begin with `spark.`."""
+    (folder / "logs").mkdir(parents=True)
+    defaults = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": (folder / "logs").as_uri()}
+    words = [
+        sys.executable, "-c", PROGRAM + ends, str(location),
+        json.dumps({"archive": None} if options is None else options), json.dumps(defaults | settings),
+    ]  # fmt: skip
+    with (folder / "stderr").open("w") as errors:
+        process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment(ROOT), cwd=folder,
+            start_new_session=True,
+        )  # fmt: skip
+    try:
+        yield KeepingDriver(process, folder)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def kept_in(contents: Any) -> dict[str, tuple[dict[str, str], bytes]]:
+    """The kept logs among contents: attributes and bytes by name."""
+    return {content.name: (dict(content.attributes), contents.get(content.name)) for content in contents.list("")}
+
+
+def kept(root: Path) -> dict[str, tuple[dict[str, str], bytes]]:
+    """The kept logs under a root."""
+    with kvwal.open(root, read_only=True) as store:
+        return kept_in(store.content(KEPT_LOGS)) if KEPT_LOGS in store.businesses() else {}
