@@ -226,6 +226,10 @@ MUTANTS = [
         "    old = [file for file in sizes if now_ms - since[file] >= keep.ms]\n", "    old: list[str] = []\n", KEPT,
     ),
     Mutant(
+        "a claim file that grows too old during a checkpoint is forgotten, and stays", 8, "kvwal/store/contents/care.py",
+        "            return Candidates(None, changes)\n", "            return Candidates([], changes)\n", KEPT,
+    ),
+    Mutant(
         "what the archive does not hold goes first for lack of room", 8, "kvwal/archiver/kept_contents.py",
         "key=lambda file: (file not in elsewhere,", "key=lambda file: (file in elsewhere,", KEPT,
     ),

@@ -30,9 +30,9 @@ _ROUND_BYTES = 64 << 20
 
 
 class Candidates(NamedTuple):
-    """Claim files that may go, and the number of changes of contents when they were listed."""
+    """Claim files that may go, None if they were not listed, and the number of changes of contents at that time."""
 
-    files: list[str]
+    files: list[str] | None
     changes: int
 
 
@@ -67,12 +67,13 @@ class ContentCare:
     async def candidates(self) -> Candidates:
         """The claim files that may go with the next checkpoint, unless the log names them. To be called before it seals.
 
-        None if no content was changed since the last cleaning, and none was given up: then the log names what it named.
+        They are not listed if no content was changed since the last cleaning, and none was given up: then the log names what it
+        named.
         """
         changes = self._contents.files.changes + sum(state.changes for state in self._memory.contents().values())
         changes += self._memory.claim_changes or 0
         if changes == self._cleaned and not self.waits and not self.keeps_too_long():
-            return Candidates([], changes)
+            return Candidates(None, changes)
         return Candidates(await self._context.ports.workers.run(self._contents.files.candidates), changes)
 
     def keeps_too_long(self) -> bool:
@@ -86,6 +87,8 @@ class ContentCare:
 
     async def clean(self, candidates: Candidates) -> None:
         """After the checkpoint: delete what nothing names, and write again what is left of sparse files."""
+        if candidates.files is None:
+            return  # what is kept may have grown too old meanwhile: a later checkpoint lists it
         if self._contents.files.is_held():
             return  # somebody reads what was replaced meanwhile; a later checkpoint cleans
         # A transaction may have copied a content of one of them meanwhile, and its entry is not logged yet.

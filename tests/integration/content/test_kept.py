@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kvwal
-from kvwal.archiver.jobs import decode_job, encode
+from kvwal.archiver.jobs import Checkpoint, decode_job, encode
 from kvwal.archiver.kept_contents import KEPT_FILE, kept_files
 from kvwal.archiver.work import answer
 from kvwal.config import Settings
@@ -33,12 +33,18 @@ Opened = Callable[..., WritableStore]
 class Archiver:
     """The archiver without its process, with the disk and the clock of the test."""
 
+    checkpoint_ms = 0
+    """How long a checkpoint takes."""
+
     def __init__(self, disk: FakeDisk, clock: FakeClock) -> None:
         self._disk = disk
         self._clock = clock
 
     def ask(self, line: bytes) -> bytes:
-        return encode(answer(decode_job(line), self._disk, self._clock))
+        job = decode_job(line)
+        if isinstance(job, Checkpoint):
+            self._clock.ms += self.checkpoint_ms
+        return encode(answer(job, self._disk, self._clock))
 
     def close(self) -> None:
         """Nothing to end."""
@@ -143,6 +149,22 @@ def test_time_goes_on_while_the_store_is_closed_and_idle(
     store.close()
     assert old not in local_files(disk, folder)
     assert not (folder / "content" / KEPT_FILE).exists()
+
+
+def test_what_grows_too_old_during_a_checkpoint_goes_with_the_next_one(
+    opened: Opened, disk: FakeDisk, clock: FakeClock, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That checkpoint listed no files, because nothing was to be done when it began."""
+    store = opened()
+    (old,) = replaced(store, clock, 1)
+    clock.ms += 2 * DAY_MS
+    checkpoint(store, times=3)
+    monkeypatch.setattr(Archiver, "checkpoint_ms", DAY_MS)
+    for name in ("during", "after"):
+        assert old in local_files(disk, folder), name
+        store.map("files")[name] = "changes no content"
+        store.checkpoint()
+    assert old not in local_files(disk, folder)
 
 
 def test_without_the_setting_what_was_kept_goes_with_the_next_checkpoint(
