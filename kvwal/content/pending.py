@@ -8,16 +8,22 @@ from kvwal.log.waiter import program_ends
 from kvwal.ports.locks import Lock, has_room, interpreter_ends, signals_arrive_here
 
 
-class PendingContent:
-    """The bytes `data` of a content, and once `is_done` their place, or the `error` for which they have none.
-
-    `may_lead` says whether the thread may write a group, as `kvwal.log.waiter.Waiter` does: where signal handlers run, one that
-    raises would end the write in the middle, and one that writes would wait for its own thread.
+def may_lead_here() -> bool:
+    """Whether this thread may write a group, as `kvwal.log.waiter.Waiter` says: where signal handlers run, one that raises would
+    end the write in the middle, and one that writes would wait for its own thread.
     """
+    return not signals_arrive_here() and has_room()
+
+
+class PendingContent:
+    """The bytes `data` of a content, and once `is_done` their place, or the `error` for which they have none."""
 
     __slots__ = ("_event", "_leads", "_owed", "data", "error", "file", "is_done", "is_left", "may_lead", "offset")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, *, may_lead: bool) -> None:
+        """`may_lead` is that of the thread: see `may_lead_here`. A thread that waits for several contents has one for all. It
+        waits for one after the other, and a lead that went to a later one would wait, too.
+        """
         self.data = data
         self.file = ""
         self.offset = 0
@@ -25,7 +31,7 @@ class PendingContent:
         self.is_done = False
         self.is_left = False
         """Whether its thread was interrupted, and does not wait any more."""
-        self.may_lead = not signals_arrive_here() and has_room()
+        self.may_lead = may_lead
         self._leads = False
         self._owed = [True]
         self._event = Lock()

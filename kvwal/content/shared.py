@@ -18,7 +18,7 @@ from typing import Protocol
 from kvwal.content.claim import Claim, file_name
 from kvwal.content.digest import Digest
 from kvwal.content.folder import claim_path
-from kvwal.content.pending import PendingContent
+from kvwal.content.pending import PendingContent, may_lead_here
 from kvwal.errors import StoreClosed
 from kvwal.ports.boundary import contain, logged
 from kvwal.ports.clock import Clock
@@ -88,7 +88,8 @@ class SharedFiles:
         none of them is in use. `names` is that of `Digest`.
         """
         self.check_open()
-        pending = [PendingContent(data) for data in contents]
+        may_lead = may_lead_here()
+        pending = [PendingContent(data, may_lead=may_lead) for data in contents]
         is_beside = names and sum(map(len, contents)) >= BESIDE_BYTES and not self._lead.locked()
         digests = [] if is_beside else _digests(contents, names=names)
         is_waited = False

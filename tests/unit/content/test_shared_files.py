@@ -103,6 +103,19 @@ def test_a_group_ends_before_it_is_too_large(store: WritableStore, contents: Con
     assert {len(contents.get(f"{name}")) for name in range(4)} == {3 << 20}
 
 
+def test_a_thread_that_waits_for_several_contents_leads_for_all_or_for_none(
+    store: WritableStore, contents: Contents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lead would go to a content for which the thread does not wait yet."""
+    contents.put("before", b"before")
+    monkeypatch.setattr(shared, "_GROUP_BYTES", 1)
+    asked = iter([True, True, False])
+    monkeypatch.setattr("kvwal.content.pending.signals_arrive_here", lambda: next(asked))
+    files = files_of(store).shared
+    claims = Call(lambda: files.append_all([b"one", b"two", b"three"], names=False)).join()
+    assert [claim.length for claim in claims] == [3, 3, 5]
+
+
 @pytest.mark.parametrize("size", [0, 1, SHARED_BYTES - 1, SHARED_BYTES, SHARED_BYTES + 1])
 def test_a_content_of_any_size_comes_back(contents: Contents, size: int) -> None:
     contents.put("small", b"before")
