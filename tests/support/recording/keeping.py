@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import zstandard
+
 import kvwal
 from kvwal.spark.kept.contents import KEPT_LOGS
 from tests.repository.source import ROOT
@@ -120,3 +122,38 @@ def kept(root: Path) -> dict[str, tuple[dict[str, str], bytes]]:
     """The kept logs under a root."""
     with kvwal.open(root, read_only=True) as store:
         return kept_in(store.content(KEPT_LOGS)) if KEPT_LOGS in store.businesses() else {}
+
+
+def kept_lines(root: Path) -> dict[str, bytes]:
+    """The kept logs under a root, decompressed, by name."""
+    return {name: decompressed(data) for name, (_, data) in kept(root).items()}
+
+
+def decompressed(data: bytes) -> bytes:
+    """The lines of a kept log."""
+    return zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True).read()
+
+
+STAND_IN = """
+import logging, sys
+from pathlib import Path
+from kvwal.spark.recording import recorder
+from tests.support.recording.driver import LoggingDriver
+logging.basicConfig(level=logging.INFO)
+driver = LoggingDriver(Path(sys.argv[2]), ends_with_python=sys.argv[3] == "owned")
+if sys.argv[4:]:
+    driver.event_log = lambda: sys.argv[4]
+recorder.Driver = lambda spark: driver
+recording = recorder.JobRecorder(None, sys.argv[1], archive=None, keep_logs=True, strict=True).start()
+"""
+"""A program with a stand-in for Spark: `ROOT FOLDER owned|shared [PLACE]`. Spark ends with the program if it is `owned`."""
+
+
+def run_stand_in(ends: str, *arguments: object, code: int = 0, **environment: str) -> str:
+    """Run `STAND_IN` with this end, recorded into a root, with a folder for its log; what it logged."""
+    ran = subprocess.run(
+        [sys.executable, "-c", STAND_IN + ends, *map(str, arguments)], capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'archive'}", **environment},
+    )  # fmt: skip
+    assert ran.returncode == code, ran.stderr
+    return ran.stderr

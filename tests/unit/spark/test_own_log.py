@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import zstandard
 
 import kvwal
 from kvwal.errors import ConfigError, StorageFull, StoreLocked
@@ -21,12 +18,11 @@ from kvwal.spark.eventlog.lines import CHUNK
 from kvwal.spark.kept.contents import KEPT_LOGS
 from kvwal.spark.recording import own_log, recorder
 from kvwal.spark.recording.nodes import SHARED
-from tests.repository.source import ROOT
-from tests.support.archive import s3
 from tests.support.cli import kvwal as command
 from tests.support.event_logs import compressed, counts, event_log, write_rolling
 from tests.support.polling import until
 from tests.support.recording.driver import JOBS, LoggingDriver
+from tests.support.recording.keeping import decompressed, kept_lines, run_stand_in
 
 NAME = "app-1/app-1.zstd"
 
@@ -51,19 +47,6 @@ def nodes(root: Path, business: str) -> list[str]:
     return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
 
-def kept(root: Path) -> dict[str, bytes]:
-    """The kept logs under a root, decompressed."""
-    with kvwal.open(root, read_only=True) as store:
-        if KEPT_LOGS not in store.businesses():
-            return {}
-        contents = store.content(KEPT_LOGS)
-        return {name: decompressed(contents.get(name)) for name in contents}
-
-
-def decompressed(data: bytes) -> bytes:
-    return zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True).read()
-
-
 def test_close_keeps_the_log_of_a_spark_that_has_stopped_in_the_shared_node(
     driver: LoggingDriver, tmp_path: Path
 ) -> None:
@@ -74,11 +57,11 @@ def test_close_keeps_the_log_of_a_spark_that_has_stopped_in_the_shared_node(
     recording.close()
     told = recording.stats()
     assert (told["kept_log"], told["not_kept"], told["failure"]) == (NAME, None, None)
-    assert kept(root) == {NAME: driver.path.read_bytes()}
+    assert kept_lines(root) == {NAME: driver.path.read_bytes()}
     assert (nodes(root, "spark"), nodes(root, KEPT_LOGS)) == (["app-1"], [SHARED])
     assert command("record", root).code == 0, "the node of the application can be merged"
     assert nodes(root, "spark") == [SHARED]
-    assert kept(root) == {NAME: driver.path.read_bytes()}
+    assert kept_lines(root) == {NAME: driver.path.read_bytes()}
 
 
 def test_a_log_of_one_node_goes_where_a_command_puts_it(driver: LoggingDriver, tmp_path: Path) -> None:
@@ -99,10 +82,10 @@ def test_a_log_of_one_node_goes_where_a_command_puts_it(driver: LoggingDriver, t
 def test_a_spark_that_goes_on_has_its_log_kept_when_it_stops(driver: LoggingDriver, tmp_path: Path) -> None:
     recording = begun(tmp_path / "root", archive=None)
     recording.close()
-    assert kept(tmp_path / "root") == {}
+    assert kept_lines(tmp_path / "root") == {}
     driver.stop()
     assert until(lambda: recording.stats()["kept_log"]) == NAME
-    assert kept(tmp_path / "root") == {NAME: driver.path.read_bytes()}
+    assert kept_lines(tmp_path / "root") == {NAME: driver.path.read_bytes()}
 
 
 def test_an_application_that_is_recorded_again_has_its_log_kept_once(driver: LoggingDriver, tmp_path: Path) -> None:
@@ -112,7 +95,7 @@ def test_an_application_that_is_recorded_again_has_its_log_kept_once(driver: Log
     recording.start()
     assert not [thread for thread in threading.enumerate() if thread.name == "kvwal-recorder-log"]
     driver.stop()
-    assert kept(root) == {}
+    assert kept_lines(root) == {}
     recording.close()
     with kvwal.open(root, node=SHARED, archive=None) as store:
         assert len(store.content(KEPT_LOGS).history(NAME)) == 1
@@ -141,7 +124,7 @@ def test_the_log_of_a_lost_spark_is_kept_as_far_as_it_is_written(
     recording = begun(tmp_path / "root", archive=None)
     driver.is_stopped = True
     recording.close()
-    assert kept(tmp_path / "root") == {f"{NAME}.inprogress": event_log("app-1", JOBS, ended=False)}
+    assert kept_lines(tmp_path / "root") == {f"{NAME}.inprogress": event_log("app-1", JOBS, ended=False)}
     assert recording.stats()["kept_log"] == f"{NAME}.inprogress"
 
 
@@ -168,7 +151,7 @@ def test_a_lock_that_is_not_free_in_time_is_told_and_a_command_keeps_the_log_lat
     (said,) = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert f"`kvwal record {root} {driver.path} --keep-logs` keeps it" in said
     assert command("record", root, driver.path, "--keep-logs", "--archive", "none").code == 0
-    assert kept(root) == {NAME: driver.path.read_bytes()}
+    assert kept_lines(root) == {NAME: driver.path.read_bytes()}
     with kvwal.open(root, read_only=True) as store:
         assert counts(store.map("spark"), "app-1")[1] == JOBS
 
@@ -194,7 +177,7 @@ def test_a_lock_that_another_driver_has_is_waited_for(
         closing.start()
         refused.wait()
     closing.join()
-    assert (recording.stats()["kept_log"], kept(root)) == (NAME, {NAME: driver.path.read_bytes()})
+    assert (recording.stats()["kept_log"], kept_lines(root)) == (NAME, {NAME: driver.path.read_bytes()})
 
 
 def test_a_disk_without_room_is_told(
@@ -218,7 +201,7 @@ def test_a_log_that_was_deleted_is_told(driver: LoggingDriver, tmp_path: Path) -
     driver.path.unlink()
     recording.close()
     assert recording.stats()["not_kept"] == "it was deleted before it could be kept."
-    assert kept(tmp_path / "root") == {}
+    assert kept_lines(tmp_path / "root") == {}
 
 
 def test_a_log_without_a_roll_is_not_kept_and_a_damaged_one_in_part(
@@ -263,30 +246,6 @@ def test_a_log_that_cannot_be_kept_is_refused_at_once(
     assert not (tmp_path / "root").exists()
 
 
-PROGRAM = """
-import logging, sys
-from pathlib import Path
-from kvwal.spark.recording import recorder
-from tests.support.recording.driver import LoggingDriver
-logging.basicConfig(level=logging.INFO)
-driver = LoggingDriver(Path(sys.argv[2]), ends_with_python=sys.argv[3] == "owned")
-if sys.argv[4:]:
-    driver.event_log = lambda: sys.argv[4]
-recorder.Driver = lambda spark: driver
-recording = recorder.JobRecorder(None, sys.argv[1], archive=None, keep_logs=True, strict=True).start()
-"""
-
-
-def run(program: str, *arguments: object, code: int = 0, **environment: str) -> str:
-    """Run a program of `PROGRAM`; what it logged."""
-    ran = subprocess.run(
-        [sys.executable, "-c", PROGRAM + program, *map(str, arguments)], capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'archive'}", **environment},
-    )  # fmt: skip
-    assert ran.returncode == code, ran.stderr
-    return ran.stderr
-
-
 @pytest.mark.parametrize(
     ("ends", "code"),
     [
@@ -299,50 +258,12 @@ def run(program: str, *arguments: object, code: int = 0, **environment: str) -> 
     ],
 )
 def test_the_end_of_python_stops_spark_and_keeps_the_log(ends: str, code: int, tmp_path: Path) -> None:
-    said = run(ends, tmp_path / "root", tmp_path / "logs", "owned", code=code)
+    said = run_stand_in(ends, tmp_path / "root", tmp_path / "logs", "owned", code=code)
     assert said.count(f"is kept as {NAME}.") == 1
-    assert kept(tmp_path / "root") == {NAME: event_log("app-1", JOBS)}
+    assert kept_lines(tmp_path / "root") == {NAME: event_log("app-1", JOBS)}
 
 
 def test_a_spark_that_goes_on_without_this_python_is_not_stopped(tmp_path: Path) -> None:
-    run("", tmp_path / "root", tmp_path / "logs", "shared")
-    assert kept(tmp_path / "root") == {f"{NAME}.inprogress": event_log("app-1", JOBS, ended=False)}
+    run_stand_in("", tmp_path / "root", tmp_path / "logs", "shared")
+    assert kept_lines(tmp_path / "root") == {f"{NAME}.inprogress": event_log("app-1", JOBS, ended=False)}
     assert [path.name for path in (tmp_path / "logs").iterdir()] == ["app-1.inprogress"]
-
-
-@pytest.mark.parametrize("ends", ["", "recording.close()", "recording.close(); driver.is_stopped = True"])
-def test_a_log_in_a_bucket_is_kept_at_the_end_of_python(ends: str, tmp_path: Path) -> None:
-    """By then Python's own pool of threads, with which a request begins, takes no call."""
-    server = s3.server()
-    bucket = s3.bucket(server)
-    log = compressed(event_log("app-1", 30), "zstd")
-    s3.filesystem(server).pipe_file(f"{bucket}/logs/app-1.zstd", log)
-    place = f"{bucket}/logs/app-1.zstd".replace("s3://", "s3a://")
-    said = run(ends, tmp_path / "root", tmp_path / "logs", "owned", place, **server.environment())
-    assert f"The event log {place} is kept as {NAME}." in said
-    assert kept(tmp_path / "root") == {NAME: event_log("app-1", 30)}
-
-
-def test_a_log_that_a_bucket_does_not_have_is_told(tmp_path: Path) -> None:
-    server = s3.server()
-    place = f"{s3.bucket(server)}/logs/app-1"
-    said = run("", tmp_path / "root", tmp_path / "logs", "owned", place, **server.environment())
-    assert f"The event log {place} is not kept: it was deleted before it could be kept." in said
-
-
-def test_a_rolling_log_in_a_bucket_is_kept(
-    driver: LoggingDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = s3.server()
-    bucket = s3.bucket(server)
-    for name, value in server.environment().items():
-        monkeypatch.setenv(name, value)
-    rolls = [event_log("app-1", 2, ended=False), event_log("app-1", 2, first=2)]
-    rolled = write_rolling(tmp_path, "app-1", rolls, in_progress=False)
-    for path in rolled.iterdir():
-        s3.filesystem(server).pipe_file(f"{bucket}/logs/{rolled.name}/{path.name}", path.read_bytes())
-    monkeypatch.setattr(driver, "event_log", lambda: f"{bucket}/logs/{rolled.name}")
-    recording = begun(tmp_path / "root", archive=None)
-    driver.stop()
-    recording.close()
-    assert kept(tmp_path / "root") == {NAME: b"".join(rolls)}
