@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from tests.support.console.page import Place, Shown
-from tests.support.console.said import Said, Words, fits, fits_exactly
+from tests.support.console.said import Said, Worded, fits, fits_exactly
 
 Cells = Mapping[str, "Said | str | None"]
 """A row of a table by its headings, with what the console calls the columns; None, or no word for it: nothing stands there."""
@@ -50,7 +50,7 @@ def _cells(title: str, rows: Iterable[Cells]) -> dict[Place, Said]:
 
 
 def _said(told: Said | str) -> Said:
-    return Words(told) if isinstance(told, str) else told
+    return Worded(told) if isinstance(told, str) else told
 
 
 def numbers_in(texts: Mapping[Place, Shown]) -> dict[Place, Shown]:

@@ -99,44 +99,53 @@ class Shown(NamedTuple):
 
 def texts_of(page: Element) -> dict[Place, Shown]:
     """All texts of a page, in their order."""
-    found: dict[Place, Shown] = {}
-    count: Counter[str] = Counter()
+    texts = _Texts()
+    texts.walk(page, "page")
+    return texts.found
 
-    def put(part: str, shown: Shown, column: str = "", row: int | None = None) -> None:
+
+class _Texts:
+    """The texts that were found so far."""
+
+    def __init__(self) -> None:
+        self.found: dict[Place, Shown] = {}
+        self._count: Counter[str] = Counter()
+
+    def _put(self, part: str, shown: Shown, column: str = "", row: int | None = None) -> None:
         if shown.text:
-            place = Place(part, count[part] if row is None else row, column)
-            count[part] += row is None
-            assert place not in found, f"two texts at {place}: {found[place].text!r}, {shown.text!r}"
-            found[place] = shown
+            place = Place(part, self._count[part] if row is None else row, column)
+            self._count[part] += row is None
+            assert place not in self.found, f"two texts at {place}: {self.found[place].text!r}, {shown.text!r}"
+            self.found[place] = shown
 
-    def walk(element: Element, part: str) -> None:
+    def walk(self, element: Element, part: str) -> None:
         if element.tag in ("script", "style"):
             return
         if element.tag == "table":
-            table(element, f"table {_title_of(element)}")
+            self._table(element, f"table {_title_of(element)}")
             return
         if element.tag == "dl" and "figures" in element.kinds:
             for figure in element.every("div"):
-                figure_of(figure)
+                self._figure(figure)
             return
         if element.tag == "dl":
             for name, value in zip(element.every("dt"), element.every("dd"), strict=True):
-                put(f"fact {_said(name)}", Shown(_said(value), _moment_of(value)))
+                self._put(f"fact {_said(name)}", Shown(_said(value), _moment_of(value)))
             return
         part = _part_of(element, part)
         for name in _TOLD:
             if name in element.attributes:
-                put(f"{part} {name}", Shown(_plain(element.attributes[name])))
+                self._put(f"{part} {name}", Shown(_plain(element.attributes[name])))
         if element.tag == "time":
-            put(part, Shown(_said(element), element.attributes["datetime"]))
+            self._put(part, Shown(_said(element), element.attributes["datetime"]))
             return
         for child in element.children:
             if isinstance(child, Element):
-                walk(child, part)
+                self.walk(child, part)
             else:
-                put(part, Shown(_plain(child)))
+                self._put(part, Shown(_plain(child)))
 
-    def table(element: Element, part: str) -> None:
+    def _table(self, element: Element, part: str) -> None:
         headings = [_said(heading).rstrip(" ↑↓") for heading in element.every("th")]
         body = element.first("tbody")
         for number, row in enumerate(body.every("tr") if body is not None else ()):
@@ -145,21 +154,18 @@ def texts_of(page: Element) -> dict[Place, Shown]:
             for heading, cell in zip(headings, cells, strict=True):
                 more = [each for each in cell.every("span") if "more" in each.kinds]
                 for each in more:
-                    put(part, Shown(_said(each)), f"{heading} more", number)
+                    self._put(part, Shown(_said(each)), f"{heading} more", number)
                     cell.children.remove(each)
-                put(part, Shown(_said(cell), _moment_of(cell)), heading, number)
+                self._put(part, Shown(_said(cell), _moment_of(cell)), heading, number)
 
-    def figure_of(element: Element) -> None:
+    def _figure(self, element: Element) -> None:
         name, value = element.first("dt"), element.first("dd")
         assert name is not None
         assert value is not None
         for more in [each for each in value.children if isinstance(each, Element) and each.tag == "small"]:
-            put(f"figure {_said(name)} more", Shown(_said(more)))
+            self._put(f"figure {_said(name)} more", Shown(_said(more)))
             value.children.remove(more)
-        put(f"figure {_said(name)}", Shown(_said(value), _moment_of(value)))
-
-    walk(page, "page")
-    return found
+        self._put(f"figure {_said(name)}", Shown(_said(value), _moment_of(value)))
 
 
 def without_numbers(name: str) -> str:

@@ -101,7 +101,7 @@ class Moment(NamedTuple):
         return f"{datetime.fromtimestamp(self.ms // 1000, UTC):%Y-%m-%d %H:%M:%S}Z"
 
 
-class Words(NamedTuple):
+class Worded(NamedTuple):
     """A text of Spark's. Of a long one a page may leave out the end, or the middle, and says so by an ellipsis."""
 
     text: str
@@ -126,7 +126,7 @@ class Stack(NamedTuple):
         return lines[: len(self.frames)] == list(self.frames) and all(line.startswith("at ") for line in more)
 
 
-Said = Number | Phrase | Moment | Words | Stack
+Said = Number | Phrase | Moment | Worded | Stack
 """What should stand at a place."""
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tests.support.console.expected import Expected
 from tests.support.console.page import Place, Shown
-from tests.support.console.said import Moment, Number, Words, amount, count, ms, phrase, range_of, size, total
+from tests.support.console.said import Moment, Number, Worded, amount, count, ms, phrase, range_of, size, total
 from tests.support.flights import accesses, rows
 from tests.support.flights.answers import Row, Run, description_of, end_of, lasted, start_of, summed, tasks_ended
 from tests.support.flights.of_application import failed_task, failure, failures, framed, setting_rows
@@ -142,9 +142,9 @@ def _picture(
             numbers = {_SHORT.get(name, name.removeprefix("number of ")): value
                        for name, _, value in (line.rpartition(": ") for line in text.splitlines()[1:])}  # fmt: skip
         elif (name := text.partition(": ")[0]) in numbers:
-            expected.put(_PICTURE, Words(f"{name}: {numbers[name]}"), at=place.row)
+            expected.put(_PICTURE, Worded(f"{name}: {numbers[name]}"), at=place.row)
         elif any(letter.isdigit() for letter in text):
-            expected.put(_PICTURE, Words(node.partition(" ")[2]), at=place.row)
+            expected.put(_PICTURE, Worded(node.partition(" ")[2]), at=place.row)
     drawn = {each.text.partition("\n")[0] for place, each in texts.items() if place.part == _PICTURE}
     assert {each.node for each in measured if each.is_drawn} <= drawn
     slowest = max(measured, key=lambda each: each.took, default=None)
@@ -196,4 +196,4 @@ def _facts(expected: Expected, run: Run, job: Row) -> None:
             expected.put("fact streaming query", f"{batch[1]}, batch {batch[2]}")
     if job["killedTasksSummary"]:
         ((reason, number),) = job["killedTasksSummary"].items()
-        expected.put("fact killed tasks", Words(f"{number} × {reason}"))
+        expected.put("fact killed tasks", Worded(f"{number} × {reason}"))

@@ -11,7 +11,7 @@ from tests.support.console.said import (
     Range,
     Said,
     Stack,
-    Words,
+    Worded,
     amount,
     count,
     fits,
@@ -87,10 +87,10 @@ def test_a_text_stands_for_what_is_rounded_to_it(text: str, kind: str, may_be: R
 @pytest.mark.parametrize(
     ("said", "text", "is_right"),
     [
-        (Words("a name that is long enough to be cut"), "a name that is long enou\u2026", True),
-        (Words("a name that is long enough to be cut"), "a name that is short\u2026", False),
-        (Words("begin, middle, end"), "begin, \u2026 cut \u2026 , ends", False),
-        (Words("begin, middle, end"), "begin, \u2026 cut \u2026 , end", True),
+        (Worded("a name that is long enough to be cut"), "a name that is long enou\u2026", True),
+        (Worded("a name that is long enough to be cut"), "a name that is short\u2026", False),
+        (Worded("begin, middle, end"), "begin, \u2026 cut \u2026 , ends", False),
+        (Worded("begin, middle, end"), "begin, \u2026 cut \u2026 , end", True),
         (phrase(1, " of ", 2), "1 of 3", False),
         (size(2_048), "2.0 KiB", True),
         (Stack(("at a", "at b")), "at a\n\tat b\n\tat the.driver", True),
