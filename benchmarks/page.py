@@ -12,7 +12,7 @@ from benchmarks.peers import chart, reasons
 PAGE = ROOT / "docs" / "benchmarks.md"
 ORDER = [
     "aio_puts", "threads", "batches", "large_values", "contents", "large_transactions", "long_queues", "recovery", "shapes",
-    "restore",
+    "restore", "restore_contents",
     "gets", "command", "archiver", "archiver_memory", "archive_requests", "size", "recorder", "cluster_recorder", "many_drivers",
     "provenance_cost",
     "opening",
