@@ -62,7 +62,7 @@ def attribute(log: Log, ops: Sequence[Op], *, moves: bool = False) -> dict[int, 
     by_value = {value: op for op in ops for value in op.writes.values() if value is not ABSENT}
     open_deletes = [op for op in ops if _may_delete(op)]
     for index, txn in enumerate(log.since):
-        if moves and txn.timestamp not in acknowledged and _moves(txn, log.states[index]):
+        if moves and txn.timestamp not in acknowledged and moves_only(txn, log.states[index]):
             continue
         op = acknowledged.pop(txn.timestamp, None) or _by_value(txn, by_value) or _deleter(log, index, open_deletes)
         if op is None:
@@ -112,7 +112,7 @@ def _ended_by(op: Op, state: State) -> bool:
     return found is not None and found.version.value == wanted
 
 
-def _moves(txn: Txn, state: State) -> bool:
+def moves_only(txn: Txn, state: State) -> bool:
     """Whether it gives each key the value that it has."""
     return all(
         version.value is not ABSENT and key in state and state[key].version.value == version.value
@@ -242,6 +242,8 @@ def _history_fits(log: Log, place: int, op: Op) -> bool:
     """Every change of the key, newest first; below the horizon all but the latest may be gone, and that too if it holds nothing
     (docs/decisions/0024). Then nothing older is there, because it would come up again.
     """
+    if op.answer == "gap":  # the bytes of one of its values were gone
+        return op.horizon > 0
     told = list(reversed(op.answer))
     changes = [
         _as_told(Stamped(txn.timestamp, txn.changes[op.key]), told, op.horizon)

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kvwal.content.claim import claim_of, is_content
-from kvwal.entry import Entry
+from kvwal.entry import Entry, is_claimed
 from kvwal.key_class import kind_of, structure_of
 from kvwal.key_codecs import decode_int
+from kvwal.log.files.names import log_folder
+from kvwal.ports.disk import Disk
 from kvwal.store.context import StoreContext, embedded_structures, stored_entries
 from kvwal.structures.guards import Now
 from kvwal.structures.memory import BusinessMemory
 from kvwal.structures.queue.positions import is_of_queue
 from kvwal_archive.layout import Place
 from tests.simulation.checker import check_calls, check_recovery
-from tests.simulation.history import ABSENT, Op, Stamped, Txn, Version
+from tests.simulation.history import ABSENT, Op, Stamped, Txn, Version, fold
 from tests.simulation.history import State as Found
+from tests.simulation.machine.disk import NODE, ROOT
 from tests.simulation.machine.process import PROCESS
+from tests.simulation.values.large import LargeValues, check_beside, check_kept
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -43,6 +48,8 @@ class Ledger:
         self.confirmed = 0
         self.compacted = 0
         self.hints: dict[str, Any] = {}
+        self.large = LargeValues(name)
+        self.folder = log_folder(ROOT, Place("default", "local", name, NODE))
         self._found: list[Entry] | None = None
         self._kept: int | None = None
 
@@ -117,26 +124,59 @@ class Ledger:
         if self._found is not None:
             self._found += entries
         else:
-            self.since += to_txns(entries)
+            check_beside(entries, self.world.machine.memory, self.folder, "when they were logged")
+            self.since += self._txns(entries)
 
     def opened(self, last: int) -> None:
         """Recovery is over, and the log ends with `last`."""
         entries, self._found = self._found or [], None
         known = [*self.log, *self.since]
-        newer = to_txns([entry for entry in entries if entry.timestamp > self.last])
+        newer = self._txns([entry for entry in entries if entry.timestamp > self.last])
+        check_kept(self._live(entries), self.world, self.folder, self.name, "after opening")
         self.settle(newer)
         keep, self._kept = len(known) if self._kept is None else self._kept, None
-        self.log = check_recovery(known, to_found(entries), last, newer, keep, self.compacted)
+        self.log = check_recovery(known, self.found_in(entries), last, newer, keep, self.compacted)
         self._count(known, newer)
         self.since, self.ops, self.live = [], [], {}
         self.durable = len(self.log)
 
     def settle(self, newer: Sequence[Txn] = ()) -> None:
         """Judge the calls since the last opening; `newer` is what the next one found after them."""
-        check_calls(self.log, [*self.since, *newer], self.ops, self.world.clock.highest)
+        moves = self.world.moves_values
+        check_calls(self.log, [*self.since, *newer], self.ops, self.world.clock.highest, moves=moves)
 
-    def restored(self, entries: Sequence[Entry]) -> None:
-        """A restore elsewhere found these entries. What stands beside them is looked at here."""
+    def restored(self, entries: Sequence[Entry], disk: Disk, folder: Path) -> None:
+        """A restore into a folder elsewhere found these entries. The bytes of large values came along."""
+        latest = fold([*self.log, *self.since])
+        there = [entry for entry in self._live(entries) if latest[name_of(entry)].timestamp == entry.timestamp]
+        large = [entry for entry in there if is_claimed(entry.value_class)]
+        check_beside(large, disk, folder, "after a restore")
+        if large:
+            self.world.met("values: restored elsewhere with their bytes")
+
+    def found_in(self, entries: Sequence[Entry]) -> Found:
+        """What entries in the order of their log leave; no deletes."""
+        found = {name_of(entry): Stamped(entry.timestamp, self.version_of(entry)) for entry in entries}
+        return {key: stamped for key, stamped in found.items() if stamped.version.value is not ABSENT}
+
+    def version_of(self, entry: Entry) -> Version:
+        """As `to_version`; of a large value it is known what was written."""
+        if entry.deleted or not is_claimed(entry.value_class):
+            return to_version(entry)
+        return Version(self.large.value_of(entry), entry.expires)
+
+    def _txns(self, entries: Sequence[Entry]) -> list[Txn]:
+        """Entries in the order of their log, as its transactions."""
+        txns = []
+        for timestamp, group in groupby(entries, key=lambda entry: entry.timestamp):
+            txns.append(Txn(timestamp, {name_of(entry): self.version_of(entry) for entry in group}))
+        return txns
+
+    def _live(self, entries: Iterable[Entry]) -> list[Entry]:
+        """The latest entries that no clock can have taken for expired."""
+        latest = {name_of(entry): entry for entry in entries}
+        highest = self.world.clock.highest
+        return [one for one in latest.values() if not one.deleted and not 0 < one.expires <= highest]
 
     def _count(self, known: list[Txn], newer: list[Txn]) -> None:
         world = self.world
@@ -146,14 +186,6 @@ class Ledger:
             world.met("a transaction of unknown outcome was there whole")
         if len(self.log) < len(known):
             world.met("the end of the log was lost, as the policy or the lost disk allows")
-
-
-def to_txns(entries: Sequence[Entry]) -> list[Txn]:
-    """Entries in the order of their log, as its transactions."""
-    txns = []
-    for timestamp, group in groupby(entries, key=lambda entry: entry.timestamp):
-        txns.append(Txn(timestamp, {name_of(entry): to_version(entry) for entry in group}))
-    return txns
 
 
 def name_of(entry: Any) -> str:
@@ -169,12 +201,6 @@ def to_version(entry: Any) -> Version:
     if entry.deleted:
         return Version(ABSENT)
     return Version(claim_of(entry).sha256 if is_content(entry.key_class) else entry.value.decode(), entry.expires)
-
-
-def to_found(entries: Sequence[Entry]) -> Found:
-    """What entries in the order of their log leave; no deletes."""
-    found = {name_of(entry): Stamped(entry.timestamp, to_version(entry)) for entry in entries}
-    return {key: stamped for key, stamped in found.items() if stamped.version.value is not ABSENT}
 
 
 class WatchedMemory(BusinessMemory):

@@ -12,6 +12,10 @@ QUEUED = "q"
 """The business that has queues, and a map beside them, in the place of another one."""
 FILED = "f"
 """The business that has contents, in the place of another one."""
+IN_THE_LOG = 1 << 40
+"""Values of this size at most stay in the log, unless a seed has large values."""
+_INLINE_BYTES = (20, 60, 300, 2000)
+"""The claim of a value has some 150 bytes, so it is larger or smaller than the values beside the log."""
 SHAPES = ("mixed", "mixed", "mixed", "equal", "tiny", "huge", "one key", "deletes", "expiring")
 """Shapes of data: values of one size, a thousand keys of nothing, a value near the limit, versions of one key, and so on."""
 
@@ -57,6 +61,26 @@ class Profile:
             self.businesses[-1] = FILED
             kept = chance.choice((0.0, 0.0, 2.0, 7 * 86400.0))
             self.settings = structs.replace(self.settings, content_keep_seconds=kept)
+        self.inline_bytes: int | None = None
+        if yes() < 0.4:
+            self._with_large_values(chance)
+
+    @property
+    def is_never_full(self) -> bool:
+        """Whether the ring has room for all that clients may ever submit at a time."""
+        return self.settings.ring_slots > 1000 and self.settings.ring_bytes > MIB
+
+    def is_large(self, value: str) -> bool:
+        """Whether the bytes of a value stand beside the log."""
+        return self.inline_bytes is not None and len(value) > self.inline_bytes
+
+    def _with_large_values(self, chance: random.Random) -> None:
+        """Values above `inline_bytes` stand beside the log; some are large enough for a claim file of their own."""
+        self.inline_bytes = chance.choice(_INLINE_BYTES)
+        kept = chance.choice((0.0, 0.0, 2.0, 7 * 86400.0))
+        self.settings = structs.replace(self.settings, inline_bytes=self.inline_bytes, content_keep_seconds=kept)
+        if self.shape not in ("equal", "tiny"):
+            self.sizes = (*self.sizes, 2 * self.inline_bytes, 7000)
 
     @property
     def history_ms(self) -> int:
@@ -64,7 +88,7 @@ class Profile:
 
     def _settings(self, chance: random.Random) -> Settings:
         return Settings(
-            inline_bytes=1 << 40,  # clients write on the loop, which may not wait for the bytes of a large value
+            inline_bytes=IN_THE_LOG,
             segment_bytes=64 * KIB,
             ring_slots=chance.choice([2, 8, 1024]),
             ring_bytes=chance.choice([4 * KIB, 1 << 26]),

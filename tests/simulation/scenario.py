@@ -24,6 +24,7 @@ from tests.simulation.machine.process import Process
 from tests.simulation.profile import FILED, QUEUED, Profile
 from tests.simulation.queues.client import QueueClient
 from tests.simulation.queues.ledger import QueueLedger
+from tests.simulation.values.damage import Damage
 from tests.simulation.world import World
 
 LEDGERS: dict[str, type[Ledger]] = {QUEUED: QueueLedger, FILED: ContentLedger}
@@ -42,6 +43,7 @@ class Scenario:
         self.ledgers = {name: LEDGERS.get(name, Ledger)(world, name) for name in self.profile.businesses}
         world.ledgers = self.ledgers
         world.horizon = self._horizon
+        world.moves_values = self.profile.inline_bytes is not None
         world.bucket.trouble = self.profile.trouble
         world.bucket.etags = self.profile.etags
 
@@ -234,6 +236,8 @@ class Life:
         """Everything that can be asked, on a quiet day; then archive, restore elsewhere, and compare."""
         for name in self.scenario.ledgers:
             client = self._client(f"last {name}", name)
+            if self.profile.inline_bytes is not None:
+                await client.run(store, self.businesses[name])
             if isinstance(client, QueueClient):
                 await client.look(store)
                 continue
@@ -249,8 +253,12 @@ class Life:
         if self.profile.archive and self.chance.random() < 0.3:
             await self._look_at_the_archive(store)
         await self._try(store.checkpoint)
-        if FILED in self.businesses:
-            await self._look_for_unnamed(store, self.businesses[FILED])
+        for name, business in self.businesses.items():
+            if name == FILED or self.profile.inline_bytes is not None:
+                await self._look_for_unnamed(store, business)
+        if self.profile.inline_bytes is not None:
+            for name, business in self.businesses.items():
+                await Damage(self.world, self.scenario.ledgers[name], store, business).happens(self.chance)
 
     async def _look_for_unnamed(self, store: aio.Store, business: OpenBusiness) -> None:
         """Bytes that nothing names go with the next two checkpoints, on a quiet day."""

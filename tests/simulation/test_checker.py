@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -33,6 +34,8 @@ def told(horizon: int, *answer: Stamped) -> Op:
     return op(9, "history", 90, 91, key="a", horizon=horizon, answer=list(answer))
 
 
+GAP = op(9, "history", 90, 91, key="a", horizon=11, answer="gap")
+MOVED = [*BOTH, txn(30, a="v2")]
 EXPIRING = [Txn(20, {"a": Version("v2", 7)})]
 PUT_EXPIRING = op(2, "put", 3, 4, key="a", writes={"a": "v2"}, ttl_ms=7, answer=20)
 
@@ -43,6 +46,7 @@ GOOD: dict[str, tuple[list[Txn], list[Op]]] = {
     "unknown, and not there": (BOTH[:1], [PUT, op(2, "put", 3, None, key="a", writes={"a": "v2"})]),
     "a delete older than the history that is kept": (DELETED, [PUT, OVER, GONE, told(31)]),
     "what had expired before the history that is kept": (EXPIRING, [PUT_EXPIRING, told(7 << 16)]),
+    "history of which bytes are gone, and some of it was before the history that is kept": (BOTH, [PUT, OVER, GAP]),
     "what had expired by then, told as a delete": (
         EXPIRING,
         [PUT_EXPIRING, told(7 << 16, Stamped(20, Version(ABSENT)))],
@@ -89,6 +93,12 @@ BAD: dict[str, tuple[list[Txn], list[Op], str]] = {
         "nothing that the log ever held",
     ),
     "history without an old change that still counts": (BOTH, [PUT, OVER, told(31)], "nothing that the log ever held"),
+    "history of which bytes are gone, and all of it is kept": (
+        BOTH,
+        [PUT, OVER, replace(GAP, horizon=0)],
+        "nothing that the log ever held",
+    ),
+    "a value that is logged again": (MOVED, [PUT, OVER], "is in the log twice"),
     "history without what had not expired": (
         EXPIRING,
         [PUT_EXPIRING, told((7 << 16) - 1)],
@@ -123,6 +133,12 @@ def test_it_objects_to(name: str) -> None:
     since, ops, says = BAD[name]
     with pytest.raises(Violation, match=says):
         check_calls([], since, ops, LATER)
+
+
+def test_a_store_with_large_values_may_log_again_what_a_key_has() -> None:
+    check_calls([], MOVED, [PUT, OVER, op(3, "get", 5, 6, key="a", answer="v2")], LATER, moves=True)
+    with pytest.raises(Violation, match="is in the log twice"):
+        check_calls([], [*BOTH, txn(30, a="v1")], [PUT, OVER], LATER, moves=True)
 
 
 def test_what_a_recovery_may_bring_back() -> None:

@@ -22,6 +22,7 @@ PROCESSES = 2
 MUST_MEET = (
     "a condition failed",
     "a condition held",
+    "a disk gave other bytes of a claim file",
     "a lost disk",
     "a process stood still",
     "a rewrite or gc under a read of the past",
@@ -57,6 +58,8 @@ MUST_MEET = (
     "killed while take-over",
     "power cut",
     "queue: a block raised",
+    "queue: a large item in a put",
+    "queue: a large item in a work",
     "queue: a task was cancelled",
     "queue: commit unknown",
     "queue: put",
@@ -70,6 +73,14 @@ MUST_MEET = (
     "the clock was set back",
     "the end of the log was lost, as the policy or the lost disk allows",
     "the past was read",
+    *(f"values: a large one in a {kind}" for kind in ("put", "put_many", "transaction", "put_if_absent", "replace")),
+    "values: a disk did not give bytes",
+    "values: bytes of the past were read",
+    "values: bytes that are absent came from the archive",
+    "values: bytes that are absent were refused",
+    "values: bytes that are damaged came from the archive",
+    "values: bytes that are damaged were refused",
+    "values: restored elsewhere with their bytes",
     "writes of unknown outcome were not there",
 )
 

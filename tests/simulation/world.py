@@ -53,6 +53,10 @@ class World:
         self.bucket = Bucket(self)
         self.ledgers: dict[str, Ledger] = {}
         self.horizon: Callable[[Ledger], int] = lambda ledger: 0
+        self.moves_values = False
+        """Whether the background may log a large value of a map again, with its bytes in another file."""
+        self.misread: set[str] = set()
+        """The claim files of which a disk gave other bytes once."""
         self.rewrites = 0
         self.checkpoints = 0
         self._numbers = 0

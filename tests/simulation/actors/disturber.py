@@ -19,7 +19,7 @@ DAMAGE = (CorruptLog, ArchiveDamaged, ArchiveGap)
 """What nothing that a simulation does excuses: it damages no byte that was durable, and removes no object."""
 _JUMPS_MS = (-3_600_000, -15_000, -2000, -1, 500, 5000, 15_000, 60_000)
 _STOPS_SECONDS = (15.0, 61.0, 400.0, 8000.0)
-_READS = ("view", "read", "names", "open")
+_READS = ("view", "read", "names", "open", "read_at")
 
 
 class Disturber:
@@ -47,6 +47,7 @@ class Disturber:
             (profile.archive, self.archive),
             (profile.clock_jumps, self.jump),
             (profile.disk_faults, self.fail_a_call),
+            (profile.disk_faults and profile.inline_bytes is not None, self.misread),
             (profile.full_disk, self.fill),
             (profile.full_disk, self.free),
             (profile.archive and profile.trouble > 0, self.bucket_goes_or_comes),
@@ -89,6 +90,10 @@ class Disturber:
         full = call in ("create", "allocate", "write_at") and self.chance.random() < 0.4
         nth = self.chance.choice((1, 1, 2, 5, 15))
         self.chance.choice(victims).disk.fail_soon(call, nth, errno.ENOSPC if full else errno.EIO)
+
+    async def misread(self) -> None:
+        """One of the next reads of a claim file gives other bytes. They are right in the file."""
+        self.process.disk.misread_soon(self.chance.choice((1, 2, 5)))
 
     async def fill(self) -> None:
         self.world.machine.capacity = self.world.machine.used + self.chance.choice((0, 5000, 30_000, 100_000, 400_000))

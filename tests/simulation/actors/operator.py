@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from kvwal.entry import Entry
@@ -17,15 +18,13 @@ from kvwal_archive.maintenance import compaction as rewrite
 from kvwal_archive.objects import open_objects
 from tests.simulation.checker import check_state
 from tests.simulation.history import Violation, fold
-from tests.simulation.ledger import Ledger, to_found
+from tests.simulation.ledger import Ledger
 from tests.simulation.machine.bucket import URL
-from tests.simulation.machine.disk import Machine
-from tests.simulation.machine.ports import ROOT
+from tests.simulation.machine.disk import NODE, ROOT, Machine
 from tests.simulation.machine.process import Process
 from tests.simulation.profile import Profile
 from tests.simulation.world import World
 
-NODE = "n"
 ELSEWHERE = "elsewhere"
 _TRIES = 8
 
@@ -71,6 +70,7 @@ class Operator:
         for name, entries in self._read_back(machine, report).items():
             ledger = self.world.ledgers[name]
             self._compare(ledger, entries, report.positions[name].get(NODE, 0), confirmed[name])
+            ledger.restored(entries, machine.memory, _folder_elsewhere(name))
 
     async def _restored_elsewhere(self, machine: Machine) -> RestoreReport | None:
         for attempt in range(2):
@@ -90,10 +90,8 @@ class Operator:
         found: dict[str, list[Entry]] = {}
         for name in report.entries:
             entries = found[name] = []
-            place = Place("default", "local", name, ELSEWHERE)
-            recover(
-                machine.memory, log_folder(ROOT, place), RecoveryTarget(entries.extend, entries.clear), entry_decoder()
-            )
+            target = RecoveryTarget(entries.extend, entries.clear)
+            recover(machine.memory, _folder_elsewhere(name), target, entry_decoder())
         return found
 
     def _compare(self, ledger: Ledger, entries: list[Entry], last: int, confirmed: int) -> None:
@@ -101,8 +99,7 @@ class Operator:
             raise Violation(f"{ledger.name}: the archive confirmed {confirmed} entries, and a restore found {last}")
         txns = [*ledger.log, *ledger.since][: ledger.up_to(last)]
         horizon = self.world.horizon(ledger)
-        check_state(fold(txns), to_found(entries), horizon, f"{ledger.name}: in a restore up to sequence {last}")
-        ledger.restored(entries)
+        check_state(fold(txns), ledger.found_in(entries), horizon, f"{ledger.name}: in a restore up to sequence {last}")
 
     async def take_over(self) -> None:
         """Go on with the node's log on a new disk, from the archive alone; tried until it succeeds."""
@@ -158,3 +155,8 @@ class Operator:
             raise error
         self.world.happened("failed", error)
         return None
+
+
+def _folder_elsewhere(name: str) -> Path:
+    """The folder of the log that a restore of a business makes elsewhere."""
+    return log_folder(ROOT, Place("default", "local", name, ELSEWHERE))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kvwal import aio
-from kvwal.errors import ArchiveGap, BeforeHistory, ContentDamaged, ContentFailed, ContentMissing
+from kvwal.errors import ArchiveGap, BeforeHistory, ContentDamaged, ContentMissing
 from kvwal.store.open_business import OpenBusiness
-from tests.simulation.actors.clients import INJECTED, REFUSALS, Client
+from tests.simulation.actors.clients import REFUSALS, Client, check_injected
 from tests.simulation.history import ABSENT, Op, Stamped, Violation
 from tests.simulation.ledger import to_version
 
@@ -24,7 +23,7 @@ class NothingToCopy(Exception):
 class ContentClient(Client):
     """One task on the contents of one business. A value is the checksum of bytes, which nobody else ever writes."""
 
-    refusals = (*REFUSALS, ContentFailed, NothingToCopy)
+    refusals = (*REFUSALS, NothingToCopy)
 
     async def run(self, store: aio.Store, business: OpenBusiness) -> None:
         """Make all its calls, with pauses between them."""
@@ -105,7 +104,7 @@ class ContentClient(Client):
             try:
                 told = checksum(await t.content().get(to))
             except ContentDamaged as error:
-                check_injected(error)
+                check_injected(error, self.world)
                 raise NothingToCopy from error
             if told not in self.ledger.hints.values():  # of bytes of unknown outcome the checker asks who put them
                 raise NothingToCopy
@@ -156,29 +155,18 @@ class ContentClient(Client):
             self.world.met("content: bytes of the past were read")
         return found
 
-    async def _read(self, op: Op, call: Callable[[], Awaitable[Any]]) -> None:
-        try:
-            await super()._read(op, call)
-        except ContentDamaged as error:
-            check_injected(error)
-            self.world.met("content: a disk did not give bytes")
-            self.ledger.end(op, "refused", type(error).__name__)
-
     def _learn(self, op: Op) -> None:
         """Of an acknowledged put it is known who made it."""
         self.world.met(f"content: {op.kind}")
         if op.kind != "copy":
             super()._learn(op)
 
+    def _value(self, op: Op, part: str = "") -> str:
+        """See `Client._value`. A content stands beside the log, however small it is."""
+        return f"v{op.number}-" + "x" * self.chance.choice(self.profile.sizes) + part
+
     def _data(self, op: Op, part: str = "") -> bytes:
-        return f"{self._value(op)}{part}".encode()
-
-
-def check_injected(error: ContentDamaged) -> None:
-    """Raise the error again, unless a call of the disk failed: then the bytes are as they were."""
-    cause = error.__cause__
-    if not (isinstance(cause, OSError) and cause.errno in INJECTED):
-        raise error
+        return self._value(op, part).encode()
 
 
 def checksum(data: bytes) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 
 from kvwal.content.claim import claim_of, is_content
 from kvwal.entry import Entry
-from kvwal_archive.layout import claim_file_key
+from kvwal.ports.disk import Disk
 from tests.simulation.checker import check_calls
 from tests.simulation.history import Txn, Violation, fold
 from tests.simulation.ledger import Ledger
+from tests.simulation.values.large import archived
 
 
 class ContentLedger(Ledger):
@@ -20,7 +22,7 @@ class ContentLedger(Ledger):
         """See `Ledger.settle`. The background moves bytes, and logs their names again."""
         check_calls(self.log, [*self.since, *newer], self.ops, self.world.clock.highest, moves=True)
 
-    def restored(self, entries: Sequence[Entry]) -> None:
+    def restored(self, entries: Sequence[Entry], disk: Disk, folder: Path) -> None:
         """See `Ledger.restored`: the bucket has the bytes of each name, unless it was changed meanwhile."""
         latest = fold([*self.log, *self.since])
         for entry in entries:
@@ -28,10 +30,7 @@ class ContentLedger(Ledger):
             if not is_content(entry.key_class) or entry.deleted or latest[name].timestamp != entry.timestamp:
                 continue
             claim = claim_of(entry)
-            stored = self.world.bucket.objects.get(
-                f"bucket/{claim_file_key('default', 'local', self.name, claim.file)}"
-            )
-            data = b"" if stored is None else stored.data[claim.offset : claim.offset + claim.length]
-            if hashlib.sha256(data).hexdigest() != claim.sha256:
+            data = archived(self.world, self.name, claim)
+            if data is None or hashlib.sha256(data).hexdigest() != claim.sha256:
                 raise Violation(f"{name} was restored, and the bucket has not its bytes: {claim}")
             self.world.met("content: restored elsewhere with its bytes")

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kvwal.content.claim import is_claim_file
 from kvwal.ports.disk import Buffer, File, Folder, Lock, OpenedFile, Space
 from kvwal.ports.posix.vectored import Part
 from tests.support.disk.durability import Image
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from tests.simulation.world import Process, World
 
 ROOMY = 1 << 40
+ROOT = Path("/disk")
+"""The folder of the store."""
+NODE = "n"
+"""The name of the node whose log is there."""
 CHANGES = ("create", "allocate", "write_at", "datasync", "truncate", "rename", "unlink", "sync_folder")
 """Calls whose failure or last moment matters most."""
 
@@ -88,6 +93,7 @@ class ProcessDisk:
         self.chance = machine.world.chance(process.name)
         self.calls: Counter[str] = Counter()
         self.fail: dict[str, tuple[int, int]] = {}
+        self.misread_at = 0
         self.limits = Limits()
 
     def create(self, path: Path) -> File:
@@ -122,7 +128,8 @@ class ProcessDisk:
 
     def open_to_read(self, path: Path) -> OpenedFile:
         self.enter("open", path)
-        return self._memory.open_to_read(path)
+        file = self._memory.open_to_read(path)
+        return ClaimFileReader(self, path, file) if is_claim_file(path.name) else file
 
     def size(self, path: Path) -> int:
         self.process.check_alive()
@@ -211,6 +218,10 @@ class ProcessDisk:
             half_done()
             raise OSError(number, os.strerror(number), str(path))
 
+    def misread_soon(self, nth: int) -> None:
+        """Let the n-th read of a claim file from now on give other bytes, once."""
+        self.misread_at = self.calls["read_at"] + nth
+
     def fail_soon(self, call: str, nth: int, number: int) -> None:
         """Let the n-th call of that name from now on fail with that errno, once."""
         self.fail[call] = (self.calls[call] + nth, number)
@@ -265,6 +276,28 @@ class ProcessFile:
     def _grow(self, size: int) -> None:
         self._disk.machine.check_room(size - self._size, self.path)
         self._size = max(self._size, size)
+
+
+class ClaimFileReader:
+    """A claim file that is open for reading: what is read later may be gone from its folder by then."""
+
+    def __init__(self, disk: ProcessDisk, path: Path, file: OpenedFile) -> None:
+        self._disk = disk
+        self._path = path
+        self._file = file
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        disk = self._disk
+        disk.enter("read_at", self._path)
+        data = self._file.read_at(offset, size)
+        if disk.calls["read_at"] != disk.misread_at or not data:
+            return data
+        disk.machine.world.met("a disk gave other bytes of a claim file")
+        disk.machine.world.misread.add(self._path.name)
+        return bytes([data[0] ^ 1]) + data[1:]
+
+    def close(self) -> None:
+        self._file.close()
 
 
 class HeldLock:

@@ -25,7 +25,7 @@ from kvwal.store.options import Options
 from tests.simulation.history import Violation
 from tests.simulation.machine import constants
 from tests.simulation.machine.bucket import URL, Bucket
-from tests.simulation.machine.disk import ProcessDisk
+from tests.simulation.machine.disk import NODE, ROOT, ProcessDisk
 from tests.simulation.machine.locks import Helper, Lock, no_thread
 from tests.simulation.machine.loop import Loop, pause, wait_for
 from tests.simulation.machine.process import PROCESS, Process
@@ -34,8 +34,6 @@ from tests.simulation.world import World
 from tests.support.invariants.owners import Ended
 from tests.support.invariants.watch import watching
 
-ROOT = Path("/disk")
-
 
 def options(
     process: Process, profile: Profile, *, archive: bool, accept_clock: bool = False, is_quiet: bool = False
@@ -43,7 +41,7 @@ def options(
     """What `kvwal.aio.open` makes of its arguments, with the simulation's ports. `is_quiet`: its archiver is not killed."""
     world = process.world
     return Options(
-        ROOT, namespace="default", cluster="local", node="n", archive=URL if archive else None, flush=profile.flush,
+        ROOT, namespace="default", cluster="local", node=NODE, archive=URL if archive else None, flush=profile.flush,
         storage_options=None, settings=profile.settings, accept_clock=accept_clock, progress=None,
         disk=process.disk, clock=world.clock, descriptors=process.descriptors,
         start_archiver=lambda: Child(process, dies=profile.kills_child and not is_quiet),

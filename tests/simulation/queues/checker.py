@@ -13,7 +13,7 @@ from typing import Any
 
 from kvwal.key_codecs import encode_int
 from kvwal.structures.queue.positions import priority_of
-from tests.simulation.checker import Log
+from tests.simulation.checker import Log, moves_only
 from tests.simulation.history import ABSENT, Op, Txn, Version, Violation
 
 TAKES = ("take", "work")
@@ -22,6 +22,8 @@ FAILS = "fail"
 """A block that raises: it holds items, and writes nothing."""
 CANCELLED = "cancelled"
 """The answer of a call whose task was cancelled. A take has taken nothing then."""
+UNREAD = "unread"
+"""The answer of a call that was refused because an item could not be read. A take has taken nothing then, either."""
 NOT_YET = 1 << 62
 ITEMS = "queue/"
 
@@ -36,11 +38,13 @@ def queue_of(item: str) -> str:
     return item.partition("#")[0].removeprefix(ITEMS)
 
 
-def check_queue_calls(before: Sequence[Txn], since: Sequence[Txn], ops: Sequence[Op], highest: int) -> None:
+def check_queue_calls(
+    before: Sequence[Txn], since: Sequence[Txn], ops: Sequence[Op], highest: int, *, moves: bool = False
+) -> None:
     """Raises `Violation` unless these calls can have happened: see `tests.simulation.checker.check_calls`."""
     log = Log(before, since, highest)
     calls = _Calls(log, ops)
-    calls.attribute()
+    calls.attribute(moves=moves)
     calls.check()
 
 
@@ -55,11 +59,11 @@ class _Calls:
         self._undone: dict[str, Op] = {}
         """Items that a cancelled take deleted, and may put back."""
 
-    def attribute(self) -> None:
-        """Find the call that made each transaction."""
+    def attribute(self, *, moves: bool) -> None:
+        """Find the call that made each transaction. `moves` is that of `check_calls`."""
         by_value = {value: op for op in self._ops for value in op.writes}
         for index, txn in enumerate(self._log.since):
-            if txn.changes == {"": Version(ABSENT)}:
+            if txn.changes == {"": Version(ABSENT)} or (moves and moves_only(txn, self._log.states[index])):
                 continue
             deleted = {item: self._deleted(index, item) for item, v in txn.changes.items() if v.value is ABSENT}
             if self._puts_back(index, txn):
@@ -79,7 +83,7 @@ class _Calls:
             if op.outcome == "done" and wrote and op.number not in self._made:
                 raise Violation(f"acknowledged, and not in the log: {op}")
         for item, op in self._undone.items():
-            if op.answer == CANCELLED:
+            if op.answer in (CANCELLED, UNREAD):
                 raise Violation(f"it was cancelled, and {item} is not back: {op}")
 
     def _deleted(self, index: int, item: str) -> Any:
@@ -110,7 +114,7 @@ class _Calls:
         names = {queue_of(item) for item in deleted}
         fitting = [op for op in left if op.outcome == "unknown" and {op.key} == names and len(values) <= op.most]
         if any(deleted.keys() & txn.changes.keys() and _puts(txn) for txn in self._log.since[index + 1 :]):
-            return next((op for op in fitting if op.answer == CANCELLED), next(iter(fitting), None))
+            return next((op for op in fitting if op.answer in (CANCELLED, UNREAD)), next(iter(fitting), None))
         return next(iter([*done, *fitting]), None) if deleted else None
 
     def check(self) -> None:

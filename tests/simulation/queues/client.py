@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kvwal import aio
-from kvwal.errors import CommitUnknown
+from kvwal.errors import CommitUnknown, ContentDamaged
 from kvwal.store.open_business import OpenBusiness
-from tests.simulation.actors.clients import REFUSALS
+from tests.simulation.actors.clients import REFUSALS, check_injected
 from tests.simulation.history import Op
 from tests.simulation.machine.process import Process
 from tests.simulation.profile import Profile
-from tests.simulation.queues.checker import CANCELLED
+from tests.simulation.queues.checker import CANCELLED, UNREAD
 from tests.simulation.queues.ledger import QueueLedger
 
 QUEUES = ("todo", "done")
@@ -124,6 +124,10 @@ class QueueClient:
                 error, "__notes__"
             )  # a cancelled take that could not put its items back says where they were
             self.ledger.end(op, "unknown" if taken else "refused", type(error).__name__)
+        except ContentDamaged as error:
+            check_injected(error, self.world)
+            self.world.met(f"queue: a {op.kind} could not read a large item")
+            self.ledger.end(op, "unknown" if op.kind == "take" else "refused", UNREAD)
         except TimeoutError:
             self.world.met("queue: a task was cancelled")
             self.ledger.end(op, "unknown", CANCELLED)
@@ -136,4 +140,8 @@ class QueueClient:
 
     def _value(self, op: Op, part: int | str) -> str:
         """A value that nobody else ever writes."""
-        return f"v{op.number}.{part}-" + "x" * self.chance.choice(self.profile.sizes)
+        value = f"v{op.number}.{part}-" + "x" * self.chance.choice(self.profile.sizes)
+        if self.profile.is_large(value):
+            self.world.met(f"queue: a large item in a {op.kind}")
+            self.ledger.large.wrote(value)
+        return value

@@ -14,4 +14,5 @@ class QueueLedger(Ledger):
 
     def settle(self, newer: Sequence[Txn] = ()) -> None:
         """See `Ledger.settle`."""
-        check_queue_calls(self.log, [*self.since, *newer], self.ops, self.world.clock.highest)
+        moves = self.world.moves_values
+        check_queue_calls(self.log, [*self.since, *newer], self.ops, self.world.clock.highest, moves=moves)

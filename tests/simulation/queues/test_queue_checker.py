@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.simulation.history import ABSENT, Op, Txn, Version, Violation
-from tests.simulation.queues.checker import check_queue_calls
+from tests.simulation.queues.checker import UNREAD, check_queue_calls
 
 LATER = 1 << 62
 
@@ -37,6 +37,8 @@ FAILED = op(4, "fail", 3, 8, most=1, held=["a"], moment=4, outcome="refused")
 BACK = txn(25, todo_1="a")
 STOPPED = op(2, "take", 3, 9, most=1, outcome="unknown", answer="cancelled")
 
+UNREADABLE = op(2, "take", 3, 9, most=1, outcome="unknown", answer=UNREAD)
+
 GOOD: dict[str, tuple[list[Txn], list[Op]]] = {
     "put, taken, browsed": (
         [PUTS, TAKEN],
@@ -51,6 +53,10 @@ GOOD: dict[str, tuple[list[Txn], list[Op]]] = {
     "what is being put may be missed": ([PUTS], [PUT, op(5, "take", 1, 2, most=3, answer=[])]),
     "a take of unknown outcome, there": ([PUTS, TAKEN], [PUT, op(2, "take", 3, None, most=1)]),
     "a take of unknown outcome, not there": ([PUTS], [PUT, op(2, "take", 3, None, most=1)]),
+    "a take that cannot read its item puts it back": (
+        [PUTS, TAKEN, BACK],
+        [PUT, UNREADABLE, op(5, "browse", 10, 11, answer=["a", "b"])],
+    ),
     "a cancelled take puts back": ([PUTS, TAKEN, BACK], [PUT, STOPPED, op(5, "browse", 10, 11, answer=["a", "b"])]),
 }
 BAD: dict[str, tuple[list[Txn], list[Op], str]] = {
@@ -82,6 +88,7 @@ BAD: dict[str, tuple[list[Txn], list[Op], str]] = {
         [PUT, FAILED, op(2, "take", 5, 6, most=1, answer=["a"])],
         "was given to two",
     ),
+    "a take keeps an item that it could not read": ([PUTS, TAKEN], [PUT, UNREADABLE], "is not back"),
     "a cancelled take keeps its item": ([PUTS, TAKEN], [PUT, STOPPED], "is not back"),
     "before what had ended": (
         [TAKEN, PUTS],
@@ -95,6 +102,13 @@ BAD: dict[str, tuple[list[Txn], list[Op], str]] = {
 def test_it_accepts(name: str) -> None:
     log, ops = GOOD[name]
     check_queue_calls([], log, ops, LATER)
+
+
+def test_a_large_value_of_the_map_may_be_logged_again() -> None:
+    again = [PUTS, WORKED, txn(40, map="m")]
+    check_queue_calls([], again, [PUT, WORK], LATER, moves=True)
+    with pytest.raises(Violation, match="in the log twice"):
+        check_queue_calls([], again, [PUT, WORK], LATER)
 
 
 @pytest.mark.parametrize("name", BAD)
