@@ -25,6 +25,7 @@ from tests.simulation.profile import FILED, QUEUED, Profile
 from tests.simulation.queues.client import QueueClient
 from tests.simulation.queues.ledger import QueueLedger
 from tests.simulation.values.damage import Damage
+from tests.simulation.values.slow_reader import read_slowly
 from tests.simulation.world import World
 
 LEDGERS: dict[str, type[Ledger]] = {QUEUED: QueueLedger, FILED: ContentLedger}
@@ -253,12 +254,22 @@ class Life:
         if self.profile.archive and self.chance.random() < 0.3:
             await self._look_at_the_archive(store)
         await self._try(store.checkpoint)
+        if self.profile.inline_bytes is not None and not self.profile.expiry:
+            for name in sorted(self.businesses.keys() - {FILED, QUEUED}):
+                await self._read_slowly(store, name)
         for name, business in self.businesses.items():
             if name == FILED or self.profile.inline_bytes is not None:
                 await self._look_for_unnamed(store, business)
         if self.profile.inline_bytes is not None:
             for name, business in self.businesses.items():
                 await Damage(self.world, self.scenario.ledgers[name], store, business).happens(self.chance)
+
+    async def _read_slowly(self, store: aio.Store, name: str) -> None:
+        async def clean() -> None:
+            for _ in range(3):
+                await self._try(store.checkpoint)
+
+        await read_slowly(self.world, self.scenario.ledgers[name], store, self.businesses[name], clean)
 
     async def _look_for_unnamed(self, store: aio.Store, business: OpenBusiness) -> None:
         """Bytes that nothing names go with the next two checkpoints, on a quiet day."""

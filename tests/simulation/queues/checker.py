@@ -107,7 +107,7 @@ class _Calls:
         return [self._log.states[self._made[op.number]][item].version.value]
 
     def _taker(self, index: int, deleted: dict[str, Any]) -> Op | None:
-        """Whose take this is. What was answered says so; only a cancelled take puts its items back."""
+        """Whose take this is. What was answered says so; only a take that has taken nothing puts its items back, and it does."""
         values = [value for _, value in sorted(deleted.items(), key=lambda pair: number_of(pair[0]))]
         left = [op for op in self._ops if op.kind == "take" and op.number not in self._made]
         done = [op for op in left if op.outcome == "done" and op.answer == values]
@@ -115,6 +115,7 @@ class _Calls:
         fitting = [op for op in left if op.outcome == "unknown" and {op.key} == names and len(values) <= op.most]
         if any(deleted.keys() & txn.changes.keys() and _puts(txn) for txn in self._log.since[index + 1 :]):
             return next((op for op in fitting if op.answer in (CANCELLED, UNREAD)), next(iter(fitting), None))
+        fitting.sort(key=lambda op: op.answer in (CANCELLED, UNREAD))
         return next(iter([*done, *fitting]), None) if deleted else None
 
     def check(self) -> None:

@@ -53,6 +53,10 @@ GOOD: dict[str, tuple[list[Txn], list[Op]]] = {
     "what is being put may be missed": ([PUTS], [PUT, op(5, "take", 1, 2, most=3, answer=[])]),
     "a take of unknown outcome, there": ([PUTS, TAKEN], [PUT, op(2, "take", 3, None, most=1)]),
     "a take of unknown outcome, not there": ([PUTS], [PUT, op(2, "take", 3, None, most=1)]),
+    "a cancelled take, and a later one that could not put back": (
+        [PUTS, TAKEN],
+        [PUT, STOPPED, op(3, "take", 10, 11, most=1, outcome="unknown", answer="StorageFull")],
+    ),
     "a take that cannot read its item puts it back": (
         [PUTS, TAKEN, BACK],
         [PUT, UNREADABLE, op(5, "browse", 10, 11, answer=["a", "b"])],

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,18 @@ from kvwal.content.folder import claim_path
 from kvwal.entry import Entry, is_claimed
 from kvwal.errors import ContentDamaged, ContentMissing
 from kvwal.store.open_business import OpenBusiness
-from kvwal.structures.queue.positions import is_of_queue
+from kvwal.structures.queue.positions import is_of_queue, item_class, key_of, queue_named, queue_structure
 from tests.simulation.history import ABSENT, Violation, short
 from tests.simulation.ledger import Ledger, name_of
+from tests.simulation.queues.checker import UNREAD
 from tests.simulation.values.large import archived, is_right, stored
 from tests.simulation.world import World
 
+_WAYS = ("absent", "damaged")
+
 
 class Damage:
-    """Damages or removes a claim file on a quiet day, after all else was looked at, and reads what it had."""
+    """Damages or removes claim files on a quiet day, after all else was looked at, and reads what they had."""
 
     def __init__(self, world: World, ledger: Ledger, store: aio.Store, business: OpenBusiness) -> None:
         self._world = world
@@ -37,26 +40,64 @@ class Damage:
         }
         self._map_of = store.map(ledger.name)
         self._files = business.contents.files
+        self._business = business
 
     async def happens(self, chance: random.Random) -> None:
-        """Damage one file, if a value of the business's own map has one."""
-        own = sorted(name for name in self._live if "#" not in name)
-        if not own:
-            return
+        """Damage the file of a value of the business's own map, and that of the first item of a queue, if they have one."""
         await asyncio.get_running_loop().run_in_executor(None, self._files.seal)
-        hurt = claim_of(self._live[chance.choice(own)])
-        path = claim_path(self._ledger.folder, hurt.file)
-        is_archived = is_right(hurt, archived(self._world, self._ledger.name, hurt))
+        if own := sorted(name for name in self._live if "#" not in name):
+            hurt = claim_of(self._live[chance.choice(own)])
+            with self._hurt(hurt, how := chance.choice(_WAYS)) as is_archived:
+                for name in own:
+                    await self._look(name, self._live[name], is_archived=is_archived, how=how)
+                beside = [name for name in own if claim_of(self._live[name]).file == hurt.file]
+                await self._put_anew(chance.choice(beside))
+        for name in sorted(self._business.memory.queues()):
+            await self._look_at_queue(queue_named(name), chance.choice(_WAYS))
+
+    @contextmanager
+    def _hurt(self, claim: Claim, how: str) -> Iterator[bool]:
+        """Have the bytes of a claim damaged, or its file absent, for the block. Gives whether the archive has them."""
+        path = claim_path(self._ledger.folder, claim.file)
         whole = self._disk.read(path)
-        how = chance.choice(("absent", "damaged"))
         if how == "absent":
             self._disk.unlink(path)
         else:
-            self._write(path, _spoiled(whole, hurt))
-        for name in own:
-            await self._look(name, self._live[name], is_archived=is_archived, how=how)
-        await self._put_anew(chance.choice([name for name in own if claim_of(self._live[name]).file == hurt.file]))
+            self._write(path, _spoiled(whole, claim))
+        self._ledger.is_hurt = True  # an item that cannot be read is put back, and so logged without its bytes
+        yield is_right(claim, archived(self._world, self._ledger.name, claim))
         self._write(path, whole)
+        self._ledger.is_hurt = False
+
+    async def _look_at_queue(self, name: str, how: str) -> None:
+        """A take of an item that cannot be read is refused. The item is still there, and the first one."""
+        queue = self._store.business(self._ledger.name).queue(name)
+        first = await anext(queue.items(), None)
+        if first is None:
+            return
+        structure = queue_structure(name)
+        key = key_of(first.priority, first.position)
+        entry = self._business.memory.lookup(item_class(structure), key)
+        if entry is None or not is_claimed(entry.value_class):
+            return
+        with self._hurt(claim_of(entry), how) as is_archived:
+            told = await self._take(queue, name)
+            if told != ([first.value] if is_archived else None):
+                raise Violation(f"a take of an item of {name}, whose file was {how}, gave {short(told)}")
+            self._world.met(f"queue: an item that is {how} {'came from the archive' if told else 'was refused'}")
+        if told is None and (told := await self._take(queue, name)) != [first.value]:
+            raise Violation(f"after a refused take {name} gave {short(told)}, and not {short(first.value)}")
+
+    async def _take(self, queue: aio.Queue, name: str) -> list[Any] | None:
+        """One item; None if it could not be read."""
+        op = self._ledger.begin("take", key=name, most=1)
+        try:
+            told = await queue.take_many(1)
+        except ContentDamaged:
+            self._ledger.end(op, "unknown", UNREAD)
+            return None
+        self._ledger.end(op, "done", told)
+        return told
 
     def _write(self, path: Path, data: bytes) -> None:
         """Put these bytes into the file, durably; a file that is gone is made."""
