@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, cast
 from unittest.mock import patch
 
+import structlog  # noqa: F401  # the first log line would load it within a seed, and that draws from `random`
+
 from kvwal.archiver import work
 from kvwal.archiver.jobs import ArchiverJob, Checkpoint, Compact, Failed, SeveralAnswers, decode_job, encode
 from kvwal.archiver.work import answer
