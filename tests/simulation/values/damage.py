@@ -131,7 +131,7 @@ class Damage:
         return ABSENT if entry is None else entry.value.decode()
 
     async def _put_anew(self, name: str) -> None:
-        """Bytes that nobody can read are in nobody's way: another value takes their place."""
+        """Bytes that cannot be read do not keep another value from taking their place."""
         op = self._ledger.begin("put", key=name)
         wanted = op.writes[name] = self._ledger.large.wrote(f"v{op.number}-" + "y" * 3000)
         self._ledger.end(op, "done", await self._map_of.put(name, wanted))
