@@ -101,10 +101,12 @@ def _row(job: Job, ran: list[_Stage]) -> JobRow:
     results = Counter(stage.status for stage in ran)
     attempts = {(stage.id, stage.attempt) for stage in ran}
     well = job.tasks - job.failed - job.killed
-    # Of a job that failed, or has tried something again, only the events tell how far it came; and records cut long texts.
+    # Of a job that failed, or has tried something again, only the events tell how far it came. Records cut long texts, and the
+    # description of a batch to the name of its query.
     is_plain = status == "SUCCEEDED" and not job.killed and all(stage.is_plain for stage in ran)
     is_known = (
         is_plain
+        and job.batch is None
         and well == sum(stage.planned for stage in ran)
         and max(map(len, (job.name, job.description))) < MAX_TEXT
     )

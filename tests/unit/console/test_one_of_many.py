@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from kvwal.console.sparkapi.jobs import job_rows
 from kvwal.console.sparkapi.stages import stage_rows
@@ -57,6 +58,27 @@ def test_one_stage_is_the_row_of_the_list(prefix: str, records: dict[str, object
     every = stage_rows(MappingReader(records), prefix)
     alone = [stage_rows(MappingReader(records), prefix, f"{stage_part(stage)}/") for stage in {of[0] for of in every}]
     assert {of: row for rows in alone for of, row in rows.items()} == every
+
+
+@pytest.mark.parametrize(
+    "job", [{"batch": 3}, {"status": "FAILED"}, {"killed": 1, "tasks": 3}, {"name": "n" * rec.MAX_TEXT}]
+)
+def test_a_job_is_known_by_its_record_unless_the_record_lacks_something(job: dict[str, Any]) -> None:
+    plain = {
+        "id": 0,
+        "status": "SUCCEEDED",
+        "stages": [0],
+        "ran": [0],
+        "tasks": 2,
+        "planned": 2,
+        "description": "counts",
+    }
+    stage = rec.Stage(id=0, job=0, jobs=[0], status="SUCCEEDED", tasks=2, planned=2)
+    rows = []
+    for fields in (plain, {**plain, **job}):
+        stored = {job_key(APP, 0): rec.Job(**fields), stage_key(APP, 0, 0): stage}
+        rows.append(job_rows(MappingReader({key: rec.to_value(record) for key, record in stored.items()}), APP)[0])
+    assert [row.num_completed_indices for row in rows] == [2, UNSET]
 
 
 def test_one_job_or_stage_reads_only_what_belongs_to_it() -> None:
