@@ -9,7 +9,7 @@ from kvwal.cli.text import visible
 from kvwal.hlc import second_text
 from kvwal.scrub.units import size
 from kvwal.spark.queries import ApplicationDetail, RecordedApplication, lasted_ms
-from kvwal.spark.records import Access, Application, Job, Stage, Totals
+from kvwal.spark.records import Access, Application, Job, Stage, Totals, has_task_times
 
 _COLOURS = {"SUCCEEDED": "green", "FAILED": "red", "RUNNING": "yellow", "DETACHED": "cyan", "KILLED": "red"}
 SKEWED = 3.0
@@ -170,7 +170,7 @@ def _stage_row(stage: Stage) -> tuple[Cell, ...]:
     number = f"{stage.id}.{stage.attempt}" if stage.attempt else str(stage.id)
     skew = f"{stage.skew:.1f}" if stage.skew else ""
     times = (stage.task_median_ms, stage.task_p95_ms, stage.task_max_ms)
-    has_times = bool(stage.task_max_ms or stage.tasks > stage.failed + stage.killed)  # those of successful tasks
+    has_times = has_task_times(stage)
     moved = (
         stage.input_bytes + stage.shuffle_read_bytes,
         stage.output_bytes + stage.shuffle_write_bytes,

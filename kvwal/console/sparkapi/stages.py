@@ -20,7 +20,7 @@ from kvwal.console.sparkstate.rows import StageRow, StageState
 from kvwal.console.sparkstate.summaries import executor_distributions, task_distributions
 from kvwal.spark.record_keys import job_key, stage_part
 from kvwal.spark.record_reader import RecordReader, under
-from kvwal.spark.records import Error, Job
+from kvwal.spark.records import Error, Job, Totals
 
 STATUSES = ("ACTIVE", "COMPLETE", "FAILED", "PENDING", "SKIPPED")
 _QUANTILES = "0.0,0.25,0.5,0.75,1.0"
@@ -133,7 +133,7 @@ def _recorded(asked: Asked, wanted: _Wanted, stage: str) -> dict[tuple[int, int]
     return stage_rows(asked.view.records, prefix, stage)
 
 
-class _Stage(msgspec.Struct, gc=False):
+class _Stage(Totals, gc=False):
     """What a row needs of a stage's record. The rest of it is most of its bytes, and is not decoded."""
 
     id: int = 0
@@ -144,25 +144,9 @@ class _Stage(msgspec.Struct, gc=False):
     started: int = 0
     ended: int = 0
     planned: int = 0
-    kill_reasons: dict[str, int] = {}
+    kill_reasons: dict[str, int] = msgspec.field(default_factory=dict)
     profile: int = 0
     error: Error | None = None
-    tasks: int = 0
-    failed: int = 0
-    killed: int = 0
-    run_ms: int = 0
-    gc_ms: int = 0
-    input_bytes: int = 0
-    input_rows: int = 0
-    output_bytes: int = 0
-    output_rows: int = 0
-    shuffle_read_bytes: int = 0
-    shuffle_read_rows: int = 0
-    shuffle_wait_ms: int = 0
-    shuffle_write_bytes: int = 0
-    shuffle_write_rows: int = 0
-    spill_memory_bytes: int = 0
-    spill_disk_bytes: int = 0
 
 
 def stage_rows(records: RecordReader, prefix: str, stage: str = "") -> dict[tuple[int, int], StageRow]:

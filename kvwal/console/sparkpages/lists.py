@@ -31,7 +31,7 @@ from kvwal.console.sparkreads.app_records import (
 )
 from kvwal.spark.queries import RecordedApplication
 from kvwal.spark.record_reader import RecordReader
-from kvwal.spark.records import Access
+from kvwal.spark.records import Access, has_task_times
 
 ROWS = 100
 """Rows of a page."""
@@ -91,12 +91,12 @@ def job_row(prefix: str, job: BriefJob) -> Row:
 
 def stage_row(prefix: str, stage: BriefStage) -> Row:
     """The row of one attempt of a stage. Times are those of its successful tasks, and a stage may have none."""
-    has_succeeded = bool(stage.task_max_ms or stage.tasks > stage.failed + stage.killed)
+    has_times = has_task_times(stage)
     values = {
         "stage": f"{stage.id}.{stage.attempt}" if stage.attempt else str(stage.id), "status": stage.status, "name": stage.name,
         "job": stage.job, "duration_ms": stage.duration_ms, "run_ms": stage.run_ms, "tasks": stage.tasks,
-        "task_median_ms": stage.task_median_ms if has_succeeded else None,
-        "task_max_ms": stage.task_max_ms if has_succeeded else None, "skew": stage.skew,
+        "task_median_ms": stage.task_median_ms if has_times else None,
+        "task_max_ms": stage.task_max_ms if has_times else None, "skew": stage.skew,
         "read": stage.input_bytes + stage.shuffle_read_bytes, "written": stage.output_bytes + stage.shuffle_write_bytes,
         "spill_disk_bytes": stage.spill_disk_bytes, "id": stage.id, "attempt": stage.attempt, "started": stage.started,
         "ended": stage.ended, "failed": stage.failed, "gc_ms": stage.gc_ms, "task_p95_ms": stage.task_p95_ms,

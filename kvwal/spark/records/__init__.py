@@ -15,7 +15,7 @@ The records are the whole state of a reader: a reader that goes on from a positi
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -242,6 +242,20 @@ class Stage(Totals, tag_field="kind", tag="stage"):
     def __post_init__(self) -> None:
         if self.job is not None and not self.jobs:  # as earlier versions stored it
             self.jobs = [self.job]
+
+
+class EndedTasks(Protocol):
+    """The tasks of a stage that ended: fields of a `Stage`, which readers of many stages have, too."""
+
+    task_max_ms: int
+    tasks: int
+    failed: int
+    killed: int
+
+
+def has_task_times(stage: EndedTasks) -> bool:
+    """Whether a stage has times of tasks: they are those of successful tasks, and there may be none."""
+    return bool(stage.task_max_ms or stage.tasks > stage.failed + stage.killed)
 
 
 class Rdd(msgspec.Struct, kw_only=True, tag_field="kind", tag="rdd"):
