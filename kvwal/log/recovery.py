@@ -64,7 +64,7 @@ from kvwal.log.files.segment import SEAL_ROOM, SealedSegment
 from kvwal.log.overflow.files import collect, overflow_sizes
 from kvwal.log.overflow.read import open_segment
 from kvwal.log.ranges.passed_blocks import PassingReader
-from kvwal.log.reader import Progress, SegmentEnd, SegmentReader, SnapshotReader, log_files, read_header, streamed
+from kvwal.log.reader import Progress, SegmentEnd, SegmentReader, log_files, read_header, streamed
 from kvwal.ports.disk import Buffer, Disk
 
 _ORPHANS = 5
@@ -257,14 +257,14 @@ class _Recovery:
         path = self._folder / file.name
         with self._disk.view(path) as buffer:
             passed = self._target.passed
-            reader = SnapshotReader(path, buffer) if passed is None else PassingReader(path, buffer, CONTENT_RANGES)
+            reader = PassingReader(path, buffer, () if passed is None else CONTENT_RANGES)
             part = snapshot_part(reader.header)
             if (problem := part_problem(part, file, below)) is not None:
                 raise CorruptLog(problem, path=path, offset=0, sequence=file.first)
             for entries in streamed(reader, buffer, reader.whole(self._decode)):
                 self._target.apply(entries)
                 self._report(reader.end)
-            if passed is not None and isinstance(reader, PassingReader) and reader.passed:
+            if passed is not None and reader.passed:
                 passed()
             header = reader.header
         self._header = header

@@ -27,7 +27,7 @@ class PassingReader(SnapshotReader):
         self.passed = 0
         self._buffer = buffer
         stretches: list[range] = []
-        if len(buffer) >= LEAST_BYTES:
+        if ranges and len(buffer) >= LEAST_BYTES:
             view = SnapshotView(path, buffer)
             stretches = [view.stretch(low, high) for low, high in ranges]
         self._ahead = [stretch for stretch in stretches if len(stretch) >= LEAST_BYTES]

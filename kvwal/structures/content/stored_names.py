@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Protocol
 
 from kvwal.entry import Entry
@@ -24,14 +25,17 @@ class StoredNames(Protocol):
 
 def read_names(stored: StoredNames) -> list[Entry]:
     """The names that are there, sorted by identity. Raises `CorruptLog`, and `LogFailed` if the files cannot be read."""
-    for looks_left in reversed(range(_LOOKS)):
-        try:
-            return [entry for entries in stored.contents() for entry in entries if not entry.deleted]
-        except OSError as error:
-            if isinstance(error, FileNotFoundError) and looks_left:
-                continue
-            raise LogFailed(
-                f"the names of contents cannot be read from the log ({error}); nothing was changed.",
-                hint="They are in the log. Mend the disk, then try again.",
-            ) from error
-    raise AssertionError("the last look returns or raises")
+    try:
+        for _ in range(_LOOKS - 1):
+            with suppress(FileNotFoundError):
+                return _names(stored)
+        return _names(stored)
+    except OSError as error:
+        raise LogFailed(
+            f"the names of contents cannot be read from the log ({error}); nothing was changed.",
+            hint="They are in the log. Mend the disk, then try again.",
+        ) from error
+
+
+def _names(stored: StoredNames) -> list[Entry]:
+    return [entry for entries in stored.contents() for entry in entries if not entry.deleted]
