@@ -29,6 +29,8 @@ from tests.simulation.world import Happened, World
 BEGIN = "<!-- figures of a run -->"
 END = "<!-- end of the figures -->"
 CHUNK = 50
+NOTICED = 300
+"""Seeds, of which one at least fails in a store that is broken on purpose."""
 
 
 class Outcome(NamedTuple):
@@ -54,6 +56,11 @@ def run_seed(seed: int) -> Outcome:
         finally:
             world.close()
     return Outcome(seed, failure, world.events, world.trace)
+
+
+def is_noticed(first: int) -> bool:
+    """Whether a store that is broken on purpose fails in one of `NOTICED` seeds from `first` on."""
+    return any(run_seed(seed).failure is not None for seed in range(first, first + NOTICED))
 
 
 class Tally(NamedTuple):

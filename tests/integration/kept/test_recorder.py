@@ -87,7 +87,7 @@ def test_a_recorder_keeps_what_a_command_keeps(ends: str, settings: dict[str, st
     root = tmp_path / "root"
     with keeping_driver(ends, root, tmp_path / "driver", **settings) as ran:
         told = json.loads(ran.line()) if ends == INSIDE else None
-        assert ran.end() == code, ran.said()
+        assert ran.exit_code() == code, ran.said()
     as_a_command_keeps_it(ran, tmp_path, str(root))
     ((name, (attributes, data)),) = kept(root).items()
     assert {name: (attributes, data)} == kept(tmp_path / "by-command")
@@ -106,7 +106,7 @@ def test_a_recorder_keeps_what_a_command_keeps(ends: str, settings: dict[str, st
 def test_the_rest_api_and_a_command_give_the_kept_log_back(tmp_path: Path) -> None:
     root = tmp_path / "root"
     with keeping_driver(AFTER, root, tmp_path / "driver", {}, **ONE_FILE) as ran:
-        assert ran.end() == 0, ran.said()
+        assert ran.exit_code() == 0, ran.said()
     assert command("archive", "run", root).code == 0
     name = f"{ran.app}/{ran.app}.zstd"
     for number, place in enumerate((root, root / "_archive")):
@@ -137,7 +137,7 @@ def test_two_drivers_that_end_at_once_keep_into_one_root(tmp_path: Path) -> None
         assert [json.loads(ran.line())["kept_log"] for ran in drivers] == [
             f"{ran.app}/{ran.app}.zstd" for ran in drivers
         ]
-        assert [ran.end() for ran in drivers] == [0, 0]
+        assert [ran.exit_code() for ran in drivers] == [0, 0]
     assert set(kept(root)) == {f"{ran.app}/{ran.app}.zstd" for ran in drivers}
     assert {path.name for path in (root / "default/local/spark").iterdir()} == {first.app, second.app}
 
@@ -193,7 +193,7 @@ tell(r)
         assert ran.line() == "ConfigError spark.kvwal.keepLogs is 'maybe'. Set it to true or false."
         told = json.loads(ran.line())
         assert (told["events"] > 0, told["kept_log"], told["failure"]) == (True, None, None)
-        assert ran.end() == 0
+        assert ran.exit_code() == 0
     assert "The application is recorded, but its event log is not kept: Spark writes no event log" in ran.said()
     assert kept(root) == {}
 
@@ -235,7 +235,7 @@ def test_a_cluster_has_the_log_in_its_bucket(two: Cluster, ends: str, tmp_path: 
     options = {"cluster": CLUSTER, "spool": str(tmp_path / "spool")}
     with keeping_driver(ends, two.location, tmp_path / "driver", options, **ONE_FILE) as ran:
         assert ends != INSIDE or json.loads(ran.line())["kept_log"] == f"{ran.app}/{ran.app}.zstd"
-        assert ran.end() == 0, ran.said()
+        assert ran.exit_code() == 0, ran.said()
     as_a_command_keeps_it(ran, tmp_path, two.location, "--cluster", CLUSTER)
     name = f"{ran.app}/{ran.app}.zstd"
     with kvwal.connect(two.addresses, cluster=CLUSTER) as store:
@@ -262,7 +262,7 @@ def test_a_follower_that_keeps_logs_and_a_recorder_keep_one_log_once(two: Cluste
             until(lambda: "left alone" in (tmp_path / "stderr").read_text() or None)
             ran.go_on()
             told = json.loads(ran.line())
-            assert ran.end() == 0, ran.said()
+            assert ran.exit_code() == 0, ran.said()
             with kvwal.connect(two.addresses, cluster=CLUSTER) as store:
                 until(lambda: (store.map("spark").get(f"{ran.app}/log") or {}).get("complete"))
         finally:
@@ -281,7 +281,7 @@ def test_a_cluster_without_an_archive_records_and_says_why_no_log_is_kept(tmp_pa
         location, options = f"kvwal://{node.address}", {"cluster": CLUSTER, "spool": str(tmp_path / "spool")}
         with keeping_driver(INSIDE, location, tmp_path / "driver", options, **ONE_FILE) as ran:
             told = json.loads(ran.line())
-            assert ran.end() == 0
+            assert ran.exit_code() == 0
         assert (told["kept_log"], told["failure"]) == (None, None)
         assert "archive" in told["not_kept"]
         assert f"`kvwal record {location} --cluster {CLUSTER} --namespace default {ran.log} --keep-logs`" in ran.said()

@@ -60,7 +60,7 @@ class Access(NamedTuple):
 
 
 def of(sql: Any) -> list[Access]:
-    """The reads and then the writes of an execution. An adaptive plan has each once more, in the plan that it began with."""
+    """The reads and then the writes of an execution. An adaptive plan repeats each of them in its first plan."""
     found = {(each.writes, each.what, each.where): each for each in _every(sql)}
     return sorted(found.values(), key=lambda each: each.writes)
 

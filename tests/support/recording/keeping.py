@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -17,7 +16,7 @@ import zstandard
 import kvwal
 from kvwal.spark.kept.contents import KEPT_LOGS
 from tests.repository.source import ROOT
-from tests.support.spark import environment
+from tests.support.recording.stepped import SteppedDriver, stepped_process
 
 PROGRAM = """
 import json, logging, sys
@@ -47,46 +46,18 @@ def recorder():
 """Begins an application. What follows says what its recorder records, and how it ends."""
 
 
-class KeepingDriver:
-    """The application as a process group of its own. Its event log is the only one under `logs`."""
+class KeepingDriver(SteppedDriver):
+    """The application. Its event log is the only one under `logs`."""
 
     def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
-        self.process = process
+        super().__init__(process, folder)
         self.logs = folder / "logs"
-        self._errors = folder / "stderr"
-        self.app = self.line()
 
     @property
     def log(self) -> Path:
         """The file or folder of its event log."""
         (path,) = self.logs.iterdir()
         return path
-
-    def line(self) -> str:
-        """The next line that it prints."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line, self.said()
-        return line.strip()
-
-    def go_on(self) -> None:
-        """Let it go on from `stop_here()`."""
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-
-    def kill(self) -> None:
-        """Kill -9 its Python, its JVM and their workers."""
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-
-    def end(self) -> int:
-        """Wait for its end; its exit code."""
-        return self.process.wait()
-
-    def said(self) -> str:
-        """Its standard error."""
-        return self._errors.read_text()
 
 
 @contextmanager
@@ -97,20 +68,11 @@ def keeping_driver(
     (folder / "logs").mkdir(parents=True)
     defaults = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": (folder / "logs").as_uri()}
     words = [
-        sys.executable, "-c", PROGRAM + ends, str(location),
+        "-c", PROGRAM + ends, str(location),
         json.dumps({"archive": None} if options is None else options), json.dumps(defaults | settings),
     ]  # fmt: skip
-    with (folder / "stderr").open("w") as errors:
-        process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment(ROOT), cwd=folder,
-            start_new_session=True,
-        )  # fmt: skip
-    try:
+    with stepped_process(words, folder) as process:
         yield KeepingDriver(process, folder)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
 
 
 def kept_in(contents: Any) -> dict[str, tuple[dict[str, str], bytes]]:

@@ -7,10 +7,7 @@ must be recorded.
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,72 +21,34 @@ from tests.support.cluster.nodes import CLUSTER
 from tests.support.recording.one_sided import differences
 from tests.support.recording.rest_rows import different_from_spark
 from tests.support.recording.same_records import application_records
-from tests.support.spark import environment
-
-ROOT = Path(__file__).resolve().parent.parent.parent.parent
+from tests.support.recording.stepped import SteppedDriver, stepped_process
 
 
-class SparkDriver:
-    """The application as a process group of its own."""
+class SparkDriver(SteppedDriver):
+    """The application, which is recorded into the cluster at `location`."""
 
     def __init__(self, process: subprocess.Popen[str], folder: Path, location: str) -> None:
-        self.folder = folder
+        super().__init__(process, folder)
         self.location = location
         self.spool = folder / "spool"
-        self._process = process
-        self.app = self._line()
-
-    def _line(self) -> str:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, (self.folder / "stderr").read_text()[-4_000:]
-        return line.strip()
 
     def reach(self, point: str) -> None:
         """Wait until the application stands at a point."""
-        assert self._line() == point
-
-    def go_on(self) -> None:
-        """Let the application go on from the point where it stands."""
-        assert self._process.stdin is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-
-    def kill(self) -> None:
-        """Kill -9 its Python, its JVM and their workers."""
-        os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        assert self.line() == point
 
     def end(self) -> dict[str, Any]:
         """Wait for its end; what its recorder's `stats` said last."""
-        stats: dict[str, Any] = json.loads(self._line())
-        assert self._process.wait() == 0
+        stats: dict[str, Any] = json.loads(self.line())
+        assert self.exit_code() == 0
         return stats
 
 
 @contextmanager
 def spark_driver(location: str, folder: Path, *more: str) -> Iterator[SparkDriver]:
     """The application, recorded into the cluster."""
-    words = [
-        sys.executable,
-        "-m",
-        "tests.support.programs.recorded",
-        location,
-        str(folder / "spool"),
-        str(folder / "out"),
-        *more,
-    ]
-    with (folder / "stderr").open("w") as errors:
-        process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment(ROOT),
-            cwd=folder, start_new_session=True,
-        )  # fmt: skip
-    try:
+    words = ["-m", "tests.support.programs.recorded", location, str(folder / "spool"), str(folder / "out"), *more]
+    with stepped_process(words, folder) as process:
         yield SparkDriver(process, folder, location)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
 
 
 def check(ran: SparkDriver, *, was_killed: bool = False, is_later: bool = False) -> None:
