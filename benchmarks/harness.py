@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -183,6 +183,41 @@ def in_child(function: str, **arguments: Any) -> Any:
     if child.returncode:
         raise RuntimeError(f"{function} ended with {child.returncode}:\n{child.stderr[-2000:]}")
     return json.loads(child.stdout.splitlines()[-1])
+
+
+class SteppedProcess:
+    """A child process that does what it is told by lines, and answers with lines of JSON."""
+
+    def __init__(self, words: Sequence[str], errors: Path) -> None:
+        """`words` come after the interpreter's name. Its standard error goes into the file `errors`."""
+        self._errors = errors
+        with errors.open("w") as said:
+            self.process = subprocess.Popen(
+                [sys.executable, *words],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                text=True,
+                cwd=ROOT,
+            )
+
+    def tell(self, line: str = "") -> None:
+        """Say what to do next."""
+        assert self.process.stdin is not None
+        print(line, file=self.process.stdin, flush=True)
+
+    def answer(self) -> Any:
+        """What it says next. `RuntimeError`, with the end of its standard error, if it has ended."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(self._errors.read_text()[-2_000:])
+        return json.loads(line)
+
+    def kill(self) -> None:
+        """Kill it, and wait for its end."""
+        self.process.kill()
+        self.process.communicate()
 
 
 @contextmanager

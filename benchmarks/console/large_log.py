@@ -16,7 +16,7 @@ _RUN_MS = 70
 
 
 def write_log(path: Path, jobs: int) -> int:
-    """Write the log of an application with so many jobs, each of ten stages with a task each. Returns its bytes."""
+    """Write an application's log with this number of jobs: a job has ten stages, and a stage one task. Returns its bytes."""
     with path.open("wb") as file:
         for event in _events(jobs):
             file.write(json.dumps(event, separators=(",", ":")).encode() + b"\n")

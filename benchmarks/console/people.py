@@ -118,7 +118,7 @@ def first_looks(port: int, site: Site) -> list[Page]:
 
 
 def reading(port: int, site: Site, people: int, seconds: float) -> list[Page]:
-    """What people see who go from page to page side by side, without a pause, for so many seconds."""
+    """The pages that `people` readers get in `seconds`: all read at the same time, and each goes to its next page at once."""
     ends = time.perf_counter() + seconds
 
     def one(seed: int) -> list[Page]:

@@ -49,7 +49,7 @@ def console(log: Path, *arguments: str) -> Iterator[Served]:
 
 
 def until_listed(served: Served, count: int) -> None:
-    """Wait until its REST API lists so many applications. Raises `RuntimeError` if its process ends before."""
+    """Wait until its REST API lists `count` applications. Raises `RuntimeError` if its process ends before."""
     while listed(served.port) < count:
         if served.process.poll() is not None:
             raise RuntimeError(served.log.read_text()[-2_000:])

@@ -94,7 +94,7 @@ def record(root: str, seconds: float) -> int:
 
 
 def _write_items(store: kvwal.Store, keys: int, change: int) -> None:
-    """Put all keys, or those that are changed once more."""
+    """Put all keys, or with a `change` put some of them again."""
     numbers = iter(range(0, keys, CHANGED_EVERY if change else 1))
     items = store.map("items")
     while batch := list(islice(numbers, _AT_ONCE)):

@@ -23,7 +23,10 @@ SETTINGS = kvwal.Settings(archive_seconds=1e6, checkpoint_seconds=1e6)
 
 
 def measured(root: str, contents: int, size: int, rounds: int) -> dict[str, Any]:
-    """Seconds of restores with so many contents of `size` bytes and with one of one byte, in turn; and of reads after them."""
+    """Restore, in turn, a store with one content of one byte, and a store with `contents` contents of `size` bytes.
+
+    Returns the seconds of each restore, and of the reads after the large ones.
+    """
     from tests.support.archive import s3
 
     server = s3.server()

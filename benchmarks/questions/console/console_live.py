@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +17,7 @@ from typing import Any
 
 import kvwal
 from benchmarks.console.process import client, console, until_listed
-from benchmarks.harness import ROOT, Question, Row, Run
+from benchmarks.harness import Question, Row, Run, SteppedProcess
 from kvwal.console.pages import addresses
 from kvwal.spark import JobRecorder
 
@@ -35,40 +34,17 @@ MOST_SECONDS = 2.0
 PAGE_SECONDS, REST_SECONDS = 0.8, 0.05
 
 
-class Driver:
-    """A Spark driver in a process of its own, recorded into a folder, which runs a job each time it is told to."""
-
-    def __init__(self, root: Path, folder: Path) -> None:
-        self._errors = folder / "stderr"
-        with self._errors.open("w") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", __spec__.name, str(root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
-                text=True, cwd=ROOT,
-            )  # fmt: skip
-
-    def tell(self) -> None:
-        """Run a job."""
-        assert self.process.stdin is not None
-        print(file=self.process.stdin, flush=True)
-
-    def answer(self) -> Any:
-        """What the driver says next."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(self._errors.read_text()[-2_000:])
-        return json.loads(line)
-
-
 @contextmanager
-def driver(root: Path, folder: Path) -> Iterator[Driver]:
-    """A driver. It is killed afterwards."""
-    running = Driver(root, folder)
+def driver(root: Path, folder: Path) -> Iterator[SteppedProcess]:
+    """A Spark driver in a process of its own, recorded into a folder, which runs a job each time it is told to.
+
+    It is killed afterwards.
+    """
+    running = SteppedProcess(["-m", __spec__.name, str(root)], folder / "stderr")
     try:
         yield running
     finally:
-        running.process.kill()
-        running.process.communicate()
+        running.kill()
 
 
 def seen_at(port: int, path: str, wait: float, shows: Callable[[bytes], bool]) -> float:
@@ -83,7 +59,7 @@ def seen_at(port: int, path: str, wait: float, shows: Callable[[bytes], bool]) -
 class Watched:
     """An application whose ends of jobs are watched at three places."""
 
-    def __init__(self, running: Driver, app: str, ui: int, served: int) -> None:
+    def __init__(self, running: SteppedProcess, app: str, ui: int, served: int) -> None:
         self._running = running
         self._app = app
         self._ui, self._served = ui, served

@@ -21,7 +21,7 @@ TARGET = 1.2
 
 
 def fill(root: Path, contents: int) -> None:
-    """A closed store with a map, and so many names of contents."""
+    """Fill a store with a map and this number of contents, and close it."""
     with kvwal.open(root, archive=None) as store:
         work = store.business("work")
         work.map()["key"] = "value"

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import kvwal
-from benchmarks.harness import ROOT, Question, Row, Run, absolute_row, percentile, ratio_row
+from benchmarks.harness import Question, Row, Run, SteppedProcess, absolute_row, percentile, ratio_row
 from benchmarks.nodes import CLUSTER, Nodes, nodes
 from benchmarks.questions.spark.cluster_recorder import session
 from kvwal.spark import JobRecorder
@@ -31,46 +29,24 @@ JOBS = 10
 SECONDS_A_JOB = 4.0
 
 
-class Driver:
-    """A Spark driver in a process of its own, which runs its jobs when it is told to."""
-
-    def __init__(self, location: str, folder: Path) -> None:
-        folder.mkdir()
-        self._errors = folder / "stderr"
-        words = [sys.executable, "-m", __spec__.name, location, str(folder / "spool")]
-        with self._errors.open("w") as errors:
-            self.process = subprocess.Popen(
-                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT
-            )
-
-    def tell(self, word: str) -> None:
-        """Say what to do next: `alone` or `recorded` with a number of jobs; and then the seconds to wait before the first job."""
-        assert self.process.stdin is not None
-        print(word, file=self.process.stdin, flush=True)
-
-    def answer(self) -> Any:
-        """What the driver says next."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(self._errors.read_text()[-2_000:])
-        return json.loads(line)
-
-
 @contextmanager
-def drivers(count: int, location: str, folder: Path) -> Iterator[list[Driver]]:
-    """Drivers that are ready. They are killed afterwards."""
+def drivers(count: int, location: str, folder: Path) -> Iterator[list[SteppedProcess]]:
+    """Drivers that are ready. They are killed afterwards.
+
+    They are told `alone` or `recorded` with a number of jobs; and then the seconds to wait before the first job.
+    """
     with ExitStack() as ends:
         running = []
         for number in range(count):
-            driver = Driver(location, folder / f"driver-{number}")
-            ends.callback(driver.process.communicate)
-            ends.callback(driver.process.kill)
+            own = folder / f"driver-{number}"
+            own.mkdir()
+            driver = SteppedProcess(["-m", __spec__.name, location, str(own / "spool")], own / "stderr")
+            ends.callback(driver.kill)
             running.append(driver)
         yield running
 
 
-def one_round(running: list[Driver], word: str, jobs: int) -> list[float]:
+def one_round(running: list[SteppedProcess], word: str, jobs: int) -> list[float]:
     """The milliseconds of each job of each driver. The drivers' jobs begin one after the other, at a steady pace."""
     for driver in running:
         driver.tell(f"{word} {jobs}")
