@@ -13,7 +13,7 @@ from kvwal_archive.layout import MAX_NUMBER, Place
 from kvwal_archive.lost_tails import check_moment, lost_tails
 from kvwal_archive.merge import MergeSource, all_rows, latest_batches
 from kvwal_archive.objects import Objects
-from kvwal_archive.parquet.columns import BATCH_ROWS, Columns, find_class, find_rows, holding, open_ranges
+from kvwal_archive.parquet.columns import Columns, find_class, find_rows, holding, open_ranges
 from kvwal_archive.parquet.key_ranges import KeyRange
 from kvwal_archive.parquet.metadata import as_damage
 from kvwal_archive.parquet.rows import COLUMNS, IDENTITY, node_schema, schema, sorted_rows
@@ -193,7 +193,7 @@ def _sources_within(
         memory_left -= info.size
         if memory_left < 0:
             yield MergeSource(part.place.node, stream, limits[0], _row_bytes(info), limits[1])
-        elif batches := list(stream(BATCH_ROWS)):
+        elif batches := list(stream()):
             rows = pa.Table.from_batches(batches).cast(schema())
             yield MergeSource(part.place.node, rows, limits[0], _row_bytes(info), limits[1])
 
@@ -202,7 +202,7 @@ def _all_of(part: NodePart) -> tuple[ObjectInfo, ...]:
     return (*part.base, *part.infos, *part.events)
 
 
-def _stream_within(columns: Columns, ranges: Sequence[KeyRange], rows: int) -> Iterator[pa.RecordBatch]:
+def _stream_within(columns: Columns, ranges: Sequence[KeyRange], rows: int | None = None) -> Iterator[pa.RecordBatch]:
     """The rows in the ranges, in order. After the last one, every byte of the row groups is checked."""
     with as_damage(columns.key):
         for batch in columns.batches(rows):

@@ -15,7 +15,7 @@ import msgspec
 from kvwal_archive.errors import ArchiveDamaged
 from kvwal_archive.layout import LOGICAL_BITS, PUT_FIRST, UNCLAIMED_MS
 from kvwal_archive.objects import Objects
-from kvwal_archive.parquet.columns import BATCH_ROWS, open_ranges, open_value_classes
+from kvwal_archive.parquet.columns import open_ranges, open_value_classes
 from kvwal_archive.parquet.key_ranges import structure_ranges
 from kvwal_archive.parquet.metadata import as_damage
 from kvwal_archive.reader import Coverage, ObjectInfo, covered, listed_again, live_objects
@@ -115,7 +115,7 @@ def claims_of(objects: Objects, info: ObjectInfo) -> Iterator[tuple[str, Archive
     """
     ranges = sorted(structure_ranges(f"{CONTENT}/*"))
     with open_ranges(objects, info, ranges) as columns, as_damage(info.key):
-        for batch in columns.batches(BATCH_ROWS):
+        for batch in columns.batches():
             for key_range in ranges:
                 rows = key_range.rows(batch)
                 yield from _claims_in(objects, info, rows)
@@ -123,7 +123,7 @@ def claims_of(objects: Objects, info: ObjectInfo) -> Iterator[tuple[str, Archive
     if not _has_values(objects, info):
         return
     with open_value_classes(objects, info, _COLUMNS, CLAIMED, _AFTER_CLAIMED) as columns, as_damage(info.key):
-        for batch in columns.batches(BATCH_ROWS):
+        for batch in columns.batches():
             yield from _claims_in(objects, info, batch.filter(_is_large(batch)))
         columns.check()
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-BATCH_ROWS = 1024
+BATCH_ROWS, BATCH_BYTES = 16 << 10, 2 << 20
+"""The most rows of a batch, and about how many bytes they have: each batch costs some calls, and is in memory."""
 BUFFER_BYTES = 256 << 10
 
 
@@ -31,12 +32,15 @@ class Columns(NamedTuple):
     key: str
     names: list[str]
     groups: list[int]
+    row_bytes: int
+    """The average length of key and value of the object's rows."""
     parquet: pq.ParquetFile
     chunks: ChunkFile
 
-    def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-        """The rows, in batches of `rows`. They are unchecked until `check` has returned."""
+    def batches(self, rows: int | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows, in batches of `rows`, or of about `BATCH_BYTES`. They are unchecked until `check` has returned."""
         if self.groups:
+            rows = rows or max(1, min(BATCH_ROWS, BATCH_BYTES // self.row_bytes))
             yield from self.parquet.iter_batches(batch_size=rows, row_groups=self.groups, columns=self.names)
 
     def check(self) -> None:
@@ -102,7 +106,7 @@ def _open(objects: Objects, info: ObjectInfo, names: list[str], sought: Sought, 
         parquet = pq.ParquetFile(
             chunks, metadata=metadata, page_checksum_verification=True, pre_buffer=False, buffer_size=buffer_bytes
         )
-        yield Columns(info.key, names, groups, parquet, chunks)
+        yield Columns(info.key, names, groups, info.footer.data_bytes // info.footer.rows + 1, parquet, chunks)
 
 
 def _parts(file: BinaryIO, ranges: Iterable[Range]) -> Iterator[bytes]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kvwal_archive.merge import MergeSource, all_batches, latest_batches
 from kvwal_archive.objects import Objects
-from kvwal_archive.parquet.columns import BATCH_ROWS, BUFFER_BYTES, Columns, open_ranges
+from kvwal_archive.parquet.columns import BUFFER_BYTES, Columns, open_ranges
 from kvwal_archive.parquet.key_ranges import KeyRange
 from kvwal_archive.parquet.metadata import as_damage
 from kvwal_archive.parquet.rows import COLUMNS, schema
@@ -64,11 +64,11 @@ def _table(objects: Objects, scanned: ScannedObject, ranges: Sequence[KeyRange])
     import pyarrow as pa
 
     with open_ranges(objects, scanned.info, ranges) as opened:
-        batches = list(_stream(opened, ranges, BATCH_ROWS))
+        batches = list(_stream(opened, ranges))
     return pa.Table.from_batches(batches).cast(schema()) if batches else schema().empty_table()
 
 
-def _stream(opened: Columns, ranges: Sequence[KeyRange], rows: int) -> Iterator[pa.RecordBatch]:
+def _stream(opened: Columns, ranges: Sequence[KeyRange], rows: int | None = None) -> Iterator[pa.RecordBatch]:
     """The rows of the ranges, in order. After the last one, every byte of the row groups is checked."""
     with as_damage(opened.key):
         for batch in opened.batches(rows):
