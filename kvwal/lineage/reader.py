@@ -6,11 +6,13 @@ import gc
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import islice
 
 import msgspec
 
 from kvwal.lineage.graph import Graph
+from kvwal.lineage.names import DatasetNames
 from kvwal.lineage.openlineage.runs import BUSINESS as OPENLINEAGE
 from kvwal.lineage.openlineage.runs import add_told
 from kvwal.location.readers import LocationReader
@@ -40,6 +42,11 @@ class Lineage:
             if OPENLINEAGE in businesses:
                 add_told(self.graph, store.read_business(OPENLINEAGE))
             self.graph.finish()
+
+    @cached_property
+    def names(self) -> DatasetNames:
+        """The names of the data sets."""
+        return DatasetNames(self.graph.names())
 
     def application(self, prefix: str) -> str:
         """The name of an application; the prefix of its keys if it has none."""

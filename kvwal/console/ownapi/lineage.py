@@ -106,18 +106,12 @@ def named(name: DatasetName) -> shapes.Dataset:
     return shapes.Dataset(dataset=name.text, namespace=name.namespace, name=name.name, table=name.table)
 
 
-def matching(graph: Lineage, text: str) -> list[DatasetName]:
-    """The data sets whose name or table has a text, sorted."""
-    wanted = text.lower()
-    return sorted(name for name in graph.graph.names() if wanted in name.text.lower() or wanted in name.table.lower())
-
-
 async def datasets(console: Console, asked: Asked) -> Response:
     """The data sets whose name has a text."""
     text, at, limit = asked.text("text") or "", asked.moment("at"), asked.count("limit")
 
     def read(view: View) -> shapes.Datasets:
-        found = matching(graph_at(view, at), text)
+        found = graph_at(view, at).names.matching(text)
         return shapes.Datasets(datasets=[named(each) for each in islice(found, limit)], found=len(found))
 
     return json_answer(await console.reads.ask(read))

@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from kvwal.console.bodies import Refused
-from kvwal.console.ownapi.lineage import graph_at, matching
+from kvwal.console.ownapi.lineage import graph_at
 from kvwal.console.pages.rendering import Shown
 from kvwal.console.pages.tables import Column, Row, Table
 from kvwal.console.pages.texts import count
@@ -33,7 +33,7 @@ def lineage_page(view: View, asked: Asked) -> Shown:
 
 def _search(graph: Lineage, asked: Asked) -> Shown:
     text = asked.text("q")
-    found = matching(graph, text)
+    found = graph.names.matching(text)
     rows = [
         Row(
             {"dataset": name.text, "table": name.table or None,
