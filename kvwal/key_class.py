@@ -41,6 +41,14 @@ def kind_of(structure: str) -> str:
     return structure.partition("/")[0]
 
 
+def end_of_kind(key_class: str) -> tuple[str, bytes]:
+    """The identity before which the entries end that stand beside one of this class, which is that of a structure, and are of its
+    kind: those of the structures of the kind that have a name, or that have none.
+    """
+    kind = kind_of(structure_of(key_class))
+    return kind + chr(ord(key_class[len(kind)]) + 1), b""
+
+
 def is_of_content(key_class: str) -> bool:
     """Whether entries of this class are names of contents."""
     return kind_of(structure_of(key_class)) == CONTENT

@@ -23,7 +23,7 @@ class DatasetNames:
         self._begins = array("Q", accumulate(map(len, lines), initial=0))
 
     def matching(self, text: str) -> Sequence[DatasetName]:
-        """The names that have a text in their place or in their table, whatever its case."""
+        """The names that have a text in their place or in their table, in capital letters or small ones."""
         wanted = text.lower()
         if not wanted:
             return self.all

@@ -224,11 +224,12 @@ class ArchivedBusiness(BusinessReader):
         """See `BusinessReader.content_source`. Bytes are read by range."""
         return source_of_archive(OS_DISK, self._objects, *self._where)
 
-    def as_of(self, timestamp: int, structure: str = OWN_MAP) -> MapState:
+    def as_of(self, timestamp: int, structure: str = OWN_MAP, within: KeyRange | None = None) -> MapState:
         """See `BusinessReader.as_of`. It has what was archived up to now."""
+        ranges = None if within is None else [within]
 
         def read() -> MapState:
-            entries = chain.from_iterable(map(entries_of, self._rows(at=timestamp, structure=structure)))
+            entries = chain.from_iterable(map(entries_of, self._rows(ranges, timestamp, structure)))
             return to_state(entries, lambda: timestamp >> TIMESTAMP_SHIFT)
 
         return listed_again(read)

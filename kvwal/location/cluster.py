@@ -12,7 +12,7 @@ from kvwal.client.wire import Encoded
 from kvwal.cluster.figures.messages import MemberFigures
 from kvwal.cluster.map_names import to_business, to_map
 from kvwal.cluster.requests import NOW, Page
-from kvwal.entry import DataEntry, Entry, is_live
+from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry, is_live
 from kvwal.errors import ConfigError
 from kvwal.history.reads.entry_rows import to_table
 from kvwal.history.reads.key_scan import KeySpan
@@ -27,6 +27,7 @@ from kvwal.sql.rows import HISTORY
 from kvwal.store.contents.sources import StoredSource
 from kvwal.store.reading.business_reader import BusinessReader, WantedIdentity, in_direction
 from kvwal.structures.business import Memory
+from kvwal.structures.map.state import to_state
 from kvwal.structures.map.view import KeyBounds
 from kvwal_archive.merge import all_rows
 from kvwal_archive.parquet.key_ranges import KeyRange
@@ -167,9 +168,11 @@ class _InMemory(MemoryReader):
         """See `BusinessReader.content_source`: the archive of the members."""
         return StoredSource(OS_DISK, tuple, self._structures.content_calls.archived)
 
-    def as_of(self, timestamp: int, structure: str = OWN_MAP) -> Memory:
-        """See `BusinessReader.as_of`. The whole structure is transferred, some megabytes at a time."""
-        return self._business.as_of(timestamp, structure)
+    def as_of(self, timestamp: int, structure: str = OWN_MAP, within: KeyRange | None = None) -> Memory:
+        """See `BusinessReader.as_of`. What begins as both ends of the range do is transferred, some megabytes at a time."""
+        page = _page_of(None if within is None else [within])
+        entries = self._business.logged_entries(timestamp, page, structure)
+        return to_state(entries, lambda: timestamp >> TIMESTAMP_SHIFT)
 
     def _logged(self, key_class: str, key: bytes) -> DataEntry | None:
         """The entry of a key as the logs have it. Memory says whether the key is there."""

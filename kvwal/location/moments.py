@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kvwal.entry import DataEntry
@@ -16,6 +17,7 @@ from kvwal.structures.business import Memory
 from kvwal.structures.map.lazy_memory import LazyMemory
 from kvwal.structures.map.view import KeyBounds
 from kvwal.values.reader import StoredValues
+from kvwal_archive.parquet.key_ranges import Identity, KeyRange
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,15 +26,15 @@ if TYPE_CHECKING:
 class MomentReader:
     """A location as it was after all entries with timestamps up to `timestamp`. See `LocationReader`.
 
-    A business is read into memory when it is first asked for. `BeforeHistory` is raised if its history does not reach back to
+    Of a business what is asked for is read into memory. `BeforeHistory` is raised if its history does not reach back to
     that moment. Businesses that began later are there, and empty. Sizes and figures are those of now.
     """
 
-    def __init__(self, store: LocationReader, timestamp: int, on_empty: Callable[[str], None]) -> None:
+    def __init__(self, store: LocationReader, timestamp: int, on_empty: Callable[[str], None] | None = None) -> None:
         """`on_empty` is called once with the name of each business that is read and had no entry: the moment may be mistyped."""
         self._store = store
         self._timestamp = timestamp
-        self._on_empty = cache(on_empty)
+        self._on_empty = None if on_empty is None else cache(on_empty)
         self._read: dict[str, BusinessReader] = {}
         self.businesses = store.businesses
         self.sizes = store.sizes
@@ -42,7 +44,8 @@ class MomentReader:
         """See `LocationReader.read_business`. Its entries always have the timestamps of the logs."""
         if name not in self._read:
             business = self._store.read_business(name)
-            self._read[name] = _BusinessThen(name, business, self._timestamp, partial(self._on_empty, name))
+            on_empty = None if self._on_empty is None else partial(self._on_empty, name)
+            self._read[name] = _BusinessThen(name, business, self._timestamp, on_empty)
         return self._read[name]
 
     def source(self, statement: str = "") -> LocationSource:
@@ -58,14 +61,22 @@ class MomentReader:
 
 
 class _BusinessThen(MemoryReader):
-    """A business at an earlier moment."""
+    """A business at an earlier moment. A key, or a range of keys, is read without the others."""
 
-    def __init__(self, name: str, business: BusinessReader, timestamp: int, on_empty: Callable[[], None]) -> None:
+    def __init__(
+        self, name: str, business: BusinessReader, timestamp: int, on_empty: Callable[[], None] | None
+    ) -> None:
         values = StoredValues(name, lambda: business.content_source)
         super().__init__(LazyMemory(lambda: business.as_of(timestamp)), values.public)
         self._business = business
         self._timestamp = timestamp
         self._on_empty = on_empty
+
+    def find(self, key_class: str, key: bytes) -> DataEntry | None:
+        """See `BusinessReader.find`."""
+        then = self._business.as_of(self._timestamp, within=KeyRange((key_class, key), (key_class, key + b"\0")))
+        entry = then.lookup(key_class, key)
+        return None if entry is None else self._public(entry)
 
     def entries(self, prefix: str | None = None) -> Iterator[DataEntry]:
         """See `BusinessReader.entries`."""
@@ -74,8 +85,27 @@ class _BusinessThen(MemoryReader):
 
     def within(self, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None) -> Iterator[DataEntry]:
         """See `BusinessReader.within`."""
-        self._check_not_empty()
-        return super().within(bounds, reverse=reverse, limit=limit)
+        span = bounds.identities()
+        if span is None:
+            self._check_not_empty()
+            return super().within(bounds, reverse=reverse, limit=limit)
+        then = self._business.as_of(self._timestamp, within=KeyRange(*span))
+        if not then.count():
+            self._check_not_empty()
+        return map(self._public, islice(then.between(bounds, reverse=reverse), limit))
+
+    def page(self, bounds: KeyBounds, after: Identity | None, limit: int) -> list[DataEntry]:
+        """See `BusinessReader.page`. The keys that are there now say how far a range reaches that may have so many entries."""
+        low, high = bounds.identities() or KeyRange()
+        low = low if after is None else max(low, (after[0], after[1] + b"\0"))
+        found: list[DataEntry] = []
+        while low < high and len(found) < limit:
+            now = self._business.page(bounds, after, limit)
+            after = (now[-1].key_class, now[-1].key) if len(now) == limit else None
+            end = high if after is None else (after[0], after[1] + b"\0")
+            found += map(self._public, self._business.as_of(self._timestamp, within=KeyRange(low, end)).all_ordered())
+            low = end
+        return found[:limit]
 
     def history(self, key_class: str, key: bytes) -> list[DataEntry]:
         """See `BusinessReader.history`: the changes up to the moment."""
@@ -90,10 +120,10 @@ class _BusinessThen(MemoryReader):
         """See `BusinessReader.content_source`."""
         return self._business.content_source.of_past()
 
-    def as_of(self, timestamp: int, structure: str = OWN_MAP) -> Memory:
+    def as_of(self, timestamp: int, structure: str = OWN_MAP, within: KeyRange | None = None) -> Memory:
         """See `BusinessReader.as_of`. Later entries do not count."""
-        return self._business.as_of(min(timestamp, self._timestamp), structure)
+        return self._business.as_of(min(timestamp, self._timestamp), structure, within)
 
     def _check_not_empty(self) -> None:
-        if not self._memory.count():
+        if self._on_empty is not None and not self._memory.count():
             self._on_empty()

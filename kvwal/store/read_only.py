@@ -17,15 +17,15 @@ from kvwal.history.feeds.feeds import FilesFeed
 from kvwal.history.feeds.lost_tails import warn_of
 from kvwal.history.provenance.reader import LogEvents
 from kvwal.history.reads.merged_scan import live_in_order
-from kvwal.history.reads.range_reader import latest_entries, live_entries
+from kvwal.history.reads.range_reader import latest_entries, live_entries, page_ends
 from kvwal.history.reads.stable_read import read_settled
 from kvwal.history.reads.structure_rows import is_selected, selected_ranges
-from kvwal.history.reads.tail_reader import Identity, latest_of, merged_entries
+from kvwal.history.reads.tail_reader import Identity, latest_of, merged_entries, note_keys
 from kvwal.history.reads.timeline import Timeline
-from kvwal.key_class import CONTENT, OWN_MAP, is_of_map, kind_of, structure_of
+from kvwal.key_class import CONTENT, OWN_MAP, end_of_kind, is_of_map, kind_of, structure_of
 from kvwal.log.files.retired import retired_places
 from kvwal.log.submission import Submission
-from kvwal.log.unlocked.endings import Endings
+from kvwal.log.unlocked.known import KnownSegments
 from kvwal.sql.source import FileSource
 from kvwal.store.absent import no_such_log
 from kvwal.store.contents.sources import StoredSource, source_of_logs
@@ -62,16 +62,16 @@ T = TypeVar("T")
 class ReadOnlyBusiness(BusinessReader):
     """A business as its files are: its memory shows the moment at which it was first used."""
 
-    def __init__(self, name: str, options: Options, endings: Endings) -> None:
-        """`endings` are those of the store. Raises `ConfigError`, which lists the known names, if there is no such business."""
+    def __init__(self, name: str, options: Options, known: KnownSegments) -> None:
+        """`known` is that of the store. Raises `ConfigError`, which lists the known names, if there is no such business."""
         self.name = name
         self.value_bytes = self.transaction_bytes = TRANSACTION_BYTES
         self.inline_bytes = sys.maxsize
         self._options = options
-        self._endings = endings
+        self._known = known
         self._values = StoredValues(name, lambda: self.content_source)
         self.codecs: Codecs = StoredCodecs(registry, self._values)
-        self._events = LogEvents(options.disk, options.root, self._find, endings)
+        self._events = LogEvents(options.disk, options.root, self._find, known)
         self.state = LazyMemory(self._load)
         """The memory, loaded from the files at its first use. `find`, `history`, `as_of` and `feed` do not use it."""
         self._find()
@@ -127,7 +127,7 @@ class ReadOnlyBusiness(BusinessReader):
     def find(self, key_class: str, key: bytes) -> DataEntry | None:
         """See `BusinessReader.find`. No other entry is loaded."""
         disk, root = self._options.disk, self._options.root
-        entry = self._read(lambda places: latest_of(disk, root, places, (key_class, key), self.now_ms(), self._endings))
+        entry = self._read(lambda places: latest_of(disk, root, places, (key_class, key), self.now_ms(), self._known))
         return None if entry is None else self._values.public(entry)
 
     def entries(self, prefix: str | None = None) -> Iterator[DataEntry]:
@@ -150,6 +150,30 @@ class ReadOnlyBusiness(BusinessReader):
         """See `BusinessReader.within`, and `between`."""
         span = bounds.identities()
         return in_direction(self.entries() if span is None else self.between(*span), reverse, limit)
+
+    def page(self, bounds: KeyBounds, after: Identity | None, limit: int) -> list[DataEntry]:
+        """See `BusinessReader.page`. Of the files not much more is read than the page has."""
+        low, high = bounds.identities() or KeyRange()
+        low = low if after is None else max(low, (after[0], after[1] + b"\0"))
+        found: list[DataEntry] = []
+        while low < high and len(found) < limit:
+            entries, low = self._first_of_map(low, high, limit - len(found))
+            found += entries
+        return found
+
+    def _first_of_map(self, low: Identity, high: Identity, most: int) -> tuple[list[DataEntry], Identity]:
+        """The first entries of the map from `low` on, and the identity to go on from: entries of other structures are passed."""
+        disk, root = self._options.disk, self._options.root
+        logs = self._read(lambda places: [note_keys(disk, root, place, self._known) for place in places])
+        for end in page_ends(logs, low, high):
+            entries: list[DataEntry] = []
+            for entry in self._between(low, end, lambda key_class: True):
+                if not is_of_map(entry.key_class):
+                    return entries, end_of_kind(entry.key_class)
+                entries.append(self._values.public(entry))
+                if len(entries) == most:
+                    return entries, high
+        return entries, high
 
     def queue_items(self, structure: str | None = None) -> Iterator[DataEntry]:
         """The items of a queue, in order, those in flight among them; without `structure` those of all queues, queue by queue.
@@ -198,7 +222,7 @@ class ReadOnlyBusiness(BusinessReader):
     def _queue_entries(self, places: Sequence[Place], structure: str | None = None) -> Iterator[Entry]:
         options = self._options
         shows = is_of_any_queue if structure is None else of_structure(structure)
-        return latest_entries(options.disk, options.root, places, *range_of_queue(structure), shows, self._endings)
+        return latest_entries(options.disk, options.root, places, *range_of_queue(structure), shows, self._known)
 
     def between(self, low: Identity, high: Identity, shows: Callable[[str], bool] = is_of_map) -> Iterator[DataEntry]:
         """The latest entries with identities from `low` to before `high`, sorted. Of a snapshot only that range is read.
@@ -215,7 +239,7 @@ class ReadOnlyBusiness(BusinessReader):
         disk, root, now_ms = options.disk, options.root, self.now_ms()
 
         def read(places: Sequence[Place]) -> Iterator[Entry]:
-            return live_entries(disk, root, places, low, high, now_ms, shows, self._endings)
+            return live_entries(disk, root, places, low, high, now_ms, shows, self._known)
 
         places = self._find()
         entries = read(places) if len(places) == 1 else iter(self._read(lambda places: list(read(places))))
@@ -253,9 +277,9 @@ class ReadOnlyBusiness(BusinessReader):
         warn_of(tails)
         return list(self._values.entries(entries))
 
-    def as_of(self, timestamp: int, structure: str = OWN_MAP) -> MapState:
-        """See `structures.business.Business.as_of`."""
-        return self._read(lambda places: self._timeline(places).as_of(timestamp, structure))
+    def as_of(self, timestamp: int, structure: str = OWN_MAP, within: KeyRange | None = None) -> MapState:
+        """See `BusinessReader.as_of`. Of the archive the row groups are read that may have such keys."""
+        return self._read(lambda places: self._timeline(places).as_of(timestamp, structure, within))
 
     def feed(self, start: Start) -> FilesFeed:
         """See `structures.business.Business.feed`. Other processes may be writing: their files are looked at again and again."""
@@ -269,7 +293,7 @@ class ReadOnlyBusiness(BusinessReader):
         options = self._options
         objects = _open_archive(options)
         all_nodes = options.named_node is None
-        return Timeline(options.disk, options.root, places, objects, all_nodes=all_nodes)
+        return Timeline(options.disk, options.root, places, objects, all_nodes=all_nodes, known=self._known)
 
     def _find(self) -> list[Place]:
         """The logs to read, those of destroyed maps if there is no other."""

@@ -14,7 +14,7 @@ from kvwal.config import Flush, Settings
 from kvwal.errors import ConfigError, StoreClosed
 from kvwal.history.restore.backup import backup
 from kvwal.log.reader import Progress
-from kvwal.log.unlocked.endings import Endings
+from kvwal.log.unlocked.known import KnownSegments
 from kvwal.log.waiter import program_ends
 from kvwal.ports.boundary import OnError
 from kvwal.ports.locks import interpreter_ends
@@ -262,7 +262,7 @@ class ReadOnlyStore(Store):
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
-        self._endings = Endings(options.clock)
+        self._known = KnownSegments(options.clock)
 
     def __repr__(self) -> str:
         return f"<Store {str(self.root)!r}, read only>"
@@ -283,7 +283,7 @@ class ReadOnlyStore(Store):
 
         `logged` changes nothing: files hold all of an entry. It is there for `kvwal.location.readers.LocationReader`.
         """
-        return ReadOnlyBusiness(name, self._options, self._endings)
+        return ReadOnlyBusiness(name, self._options, self._known)
 
     def businesses(self) -> list[str]:
         """See `Store.businesses`."""

@@ -148,7 +148,7 @@ MUTANTS = [
     ),
     Mutant(
         "a reader passes over a missing segment", 4, "kvwal/log/unlocked/segments.py",
-        "                if wrong is not None:\n", "                if wrong == \"\":\n",
+        "    if wrong is not None:\n", "    if wrong == \"\":\n",
         "tests/unit/log/test_read_damaged.py",
     ),
     Mutant(
@@ -160,6 +160,18 @@ MUTANTS = [
         "a reader that stays open searches the end of a log once and never again", 4, "kvwal/log/unlocked/endings.py",
         "known.at <= ENDING_SECONDS", "known.at >= 0",
         "tests/unit/history/test_live_segment.py",
+    ),
+    Mutant(
+        "a reader that stays open knows of blocks that were cut, and not of those that came to their place", 4,
+        "kvwal/log/unlocked/known.py",
+        "    return block is not None and (block.kind, block.crc, block.end) == (last.kind, last.crc, last.end)\n",
+        "    return True\n",
+        "tests/unit/log/test_known_segments.py",
+    ),
+    Mutant(
+        "a reader that stays open passes a block that begins before the range", 4, "kvwal/log/unlocked/segment_keys.py",
+        " - self._sparse)", ")",
+        "tests/unit/log/test_segment_keys.py",
     ),
     Mutant(
         "a delete goes before the archive of another node has passed it", 6, "archive/kvwal_archive/maintenance/tombstones.py",

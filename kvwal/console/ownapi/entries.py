@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator
-from itertools import islice
 from typing import Any, cast
 
 from starlette.responses import Response
@@ -39,7 +37,7 @@ def json_answer(content: Any, status: int = 200, headers: dict[str, str] | None 
 
 def reader_at(view: View, at: int | None) -> LocationReader:
     """The location now, or as it was at a timestamp."""
-    return view.reader if at is None else MomentReader(view.reader, at, lambda business: None)
+    return view.reader if at is None else MomentReader(view.reader, at)
 
 
 def entry_json(entry: DataEntry) -> shapes.Entry:
@@ -68,19 +66,9 @@ def read_page(
     business: BusinessReader, bounds: KeyBounds, after: Identity | None, limit: int
 ) -> tuple[list[DataEntry], Identity | None]:
     """Entries of one page, and the identity after which the next one begins; None if there is none."""
-    found = list(islice(_following(business, bounds, after, limit + 1), limit + 1))
+    found = business.page(bounds, after, limit + 1)
     last = found[limit - 1] if len(found) > limit else None
     return found[:limit], None if last is None else (last.key_class, last.key)
-
-
-def _following(business: BusinessReader, bounds: KeyBounds, after: Identity | None, limit: int) -> Iterator[DataEntry]:
-    if after is None:
-        yield from business.entries() if bounds.key_class is None else business.within(bounds, limit=limit)
-        return
-    key_class, key = after
-    yield from business.within(KeyBounds(key_class, key + b"\0", bounds.stop), limit=limit)
-    if bounds.key_class is None:
-        yield from (entry for entry in business.entries() if entry.key_class > key_class)
 
 
 def prefix_bounds(prefix: str | None) -> KeyBounds:

@@ -61,7 +61,7 @@ def _answer(question: Question) -> Answered:
 def _asked(question: Question) -> Answered:
     place = question.place
     with open_reader(parse_location(OS_DISK, place.location), place.names) as store:
-        reader = store if question.at is None else MomentReader(store, question.at, lambda name: None)
+        reader = store if question.at is None else MomentReader(store, question.at)
         sources = {"": reader.source(question.sql)}
         try:
             with answered(sources, question.sql, confined=True) as result:

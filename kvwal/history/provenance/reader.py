@@ -24,7 +24,7 @@ from kvwal.key_class import EVENTS
 from kvwal.log.files.names import EVENT_FILES, EventFile, log_folder
 from kvwal.log.files.snapshot_reader import open_snapshot
 from kvwal.log.reader import entry_decoder, log_files
-from kvwal.log.unlocked.endings import Endings
+from kvwal.log.unlocked.known import KnownSegments
 from kvwal.ports.disk import Disk
 from kvwal.structures.provenance.event import Event, EventPlace
 from kvwal.structures.provenance.query import ItemId, Question, ended_by, item_term, items_of, made_by
@@ -53,13 +53,13 @@ class LogEvents:
     """The events of the logs of a business, an `EventSource`. Any number of threads may use it."""
 
     def __init__(
-        self, disk: Disk, root: Path, find: Callable[[], Sequence[Place]], endings: Endings | None = None
+        self, disk: Disk, root: Path, find: Callable[[], Sequence[Place]], known: KnownSegments | None = None
     ) -> None:
-        """`find` gives the logs that are read. `endings` are those of a reader that stays open."""
+        """`find` gives the logs that are read. `known` is that of a reader that stays open."""
         self._disk = disk
         self._root = root
         self._find = find
-        self._endings = endings
+        self._known = known
         self._cache = EventCache()
         self._opened: BoundedCache[tuple[Path, EventFile], OpenEventFile] = BoundedCache(_FILES)
         self._listed: dict[Path, tuple[list[str], list[EventFile]]] = {}
@@ -173,7 +173,7 @@ class LogEvents:
         """The events of a snapshot, and those of segments after the timestamp `last`, that may answer a question; in order."""
         with ExitStack() as opened:
             holding = _holding(question)
-            scan = open_range(self._disk, self._root, place, *_range(question), holding, opened, self._endings)
+            scan = open_range(self._disk, self._root, place, *_range(question), holding, opened, self._known)
             found: Iterable[Entry] = scan.snapshot
             kept = [entry for entry in found if _is_event(entry)]
             kept += [entry for entry in scan.newer if entry.timestamp > last and _is_event(entry)]

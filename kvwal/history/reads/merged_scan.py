@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 from kvwal.entry import Entry, is_live, make_entry
 from kvwal.history.reads.pinned_log import pin_log
 from kvwal.history.reads.stable_read import read_settled
-from kvwal.history.reads.tail_reader import Identity, LatestOfEach
+from kvwal.history.reads.tail_reader import Identity
 from kvwal.log.files.external_sort import Runs, row_of
 from kvwal.log.files.names import log_folder
 from kvwal.log.reader import log_files
+from kvwal.log.unlocked.sinks import LatestOfEach
 from kvwal.ports.disk import Disk, scratch_folder
 from kvwal.structures.destroyed import FoundMarks, Marks
 from kvwal_archive.layout import Place

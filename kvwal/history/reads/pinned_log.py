@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Protocol
 
 from kvwal.entry import Decode, Entry, entry_identity
-from kvwal.history.reads.tail_reader import LOOKS, Identity, Sink, read_log
+from kvwal.history.reads.tail_reader import LOOKS, Identity, read_log
 from kvwal.log.files.chain import check_belongs
 from kvwal.log.files.names import log_folder
 from kvwal.log.files.snapshot_reader import SnapshotView, merge_all, merge_all_blocks, merge_blocks, open_snapshot
 from kvwal.log.reader import SnapshotReader, entry_decoder, log_files, streamed
+from kvwal.log.unlocked.sinks import Sink
 from kvwal.ports.disk import Buffer, Disk
 from kvwal.structures.destroyed import MARKS
 from kvwal_archive.layout import Place

@@ -18,11 +18,13 @@ from kvwal.entry import Entry, entry_identity, is_live
 from kvwal.history.reads.tail_reader import Identity, open_range
 from kvwal.key_class import is_of_map
 from kvwal.log.files.snapshot_reader import merge_sorted
-from kvwal.log.unlocked.endings import Endings
+from kvwal.log.unlocked.known import KnownLog, KnownSegments
 from kvwal.ports.disk import Disk
 from kvwal.structures.destroyed import FoundMarks
 from kvwal_archive.layout import Place
 
+_FIRST_PLACES, _GROWTH = 2, 4
+"""Of a log that was filled in order of its keys two places are some thousand entries, of others two."""
 _Logged = tuple[str, Entry]
 """A node, and an entry of its log."""
 
@@ -35,16 +37,16 @@ def live_entries(
     high: Identity,
     now_ms: int,
     shows: Callable[[str], bool] = is_of_map,
-    endings: Endings | None = None,
+    known: KnownSegments | None = None,
 ) -> Iterator[Entry]:
     """The latest entries with identities from `low` to before `high` over these logs, sorted, without those that are absent.
 
-    `shows` says of a key class whether its entries are wanted. `endings` are those of a reader that stays open.
+    `shows` says of a key class whether its entries are wanted. `known` is that of a reader that stays open.
 
     The answer shows each log as it is when its first entry is asked for: the files of its snapshot are held open until the
     iterator ends, because a checkpoint may replace them meanwhile. Raises `CorruptLog`.
     """
-    for entry in latest_entries(disk, root, places, low, high, shows, endings):
+    for entry in latest_entries(disk, root, places, low, high, shows, known):
         if is_live(entry, now_ms):
             yield entry
 
@@ -56,15 +58,28 @@ def latest_entries(
     low: Identity,
     high: Identity,
     shows: Callable[[str], bool],
-    endings: Endings | None = None,
+    known: KnownSegments | None = None,
 ) -> Iterator[Entry]:
     """As `live_entries`, with the deletes and the expired entries that the logs still have."""
     found = FoundMarks()
     ranked = sorted(places, key=lambda place: place.node)
-    logs = [_entries_of(disk, root, place, low, high, found, endings) for place in ranked]
+    logs = [_entries_of(disk, root, place, low, high, found, known) for place in ranked]
     for node, entry in _latest(logs):
         if shows(entry.key_class) and not found.marks.ended(node, entry.timestamp):
             yield entry
+
+
+def page_ends(logs: Sequence[KnownLog], low: Identity, high: Identity) -> Iterator[Identity]:
+    """Ends of ever larger ranges that begin at `low`, the last of which is `high`: the first ones have few blocks of segments.
+
+    A caller that wants some entries from `low` on asks for the first range that has so many. Otherwise all entries that the
+    segments have of the range would be in memory. The keys of the logs are noted.
+    """
+    count = _FIRST_PLACES
+    while ends := [end for log in logs if (end := log.after(low, count)) is not None and end < high]:
+        yield min(ends)
+        count *= _GROWTH
+    yield high
 
 
 def _latest(logs: Sequence[Iterator[_Logged]]) -> Iterator[_Logged]:
@@ -84,11 +99,11 @@ def _identity(logged: _Logged) -> Identity:
 
 
 def _entries_of(
-    disk: Disk, root: Path, place: Place, low: Identity, high: Identity, found: FoundMarks, endings: Endings | None
+    disk: Disk, root: Path, place: Place, low: Identity, high: Identity, found: FoundMarks, known: KnownSegments | None
 ) -> Iterator[_Logged]:
     """The latest entries of a range in one log, sorted, deletes included."""
     with ExitStack() as opened:
-        snapshot, newer, marks = open_range(disk, root, place, low, high, common_part(low, high), opened, endings)
+        snapshot, newer, marks = open_range(disk, root, place, low, high, common_part(low, high), opened, known)
         found.add(place.node, marks)
         for entry in merge_sorted(iter(snapshot), iter(newer)):
             yield place.node, entry

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from kvwal.entry import Decode, Entry, entry_identity, is_live
 from kvwal.errors import ArchiveGap, CorruptLog
@@ -24,8 +24,9 @@ from kvwal.log.files.format import SnapshotHeader
 from kvwal.log.files.names import LogFile, log_folder
 from kvwal.log.files.snapshot_reader import Snapshot, SnapshotView, merge_all, open_snapshot
 from kvwal.log.reader import SegmentReader, entry_decoder, log_files, read_header
-from kvwal.log.unlocked.endings import Endings
+from kvwal.log.unlocked.known import KnownLog, KnownSegments
 from kvwal.log.unlocked.segments import SegmentWalk
+from kvwal.log.unlocked.sinks import LatestOfEach, OfIdentity, Sink
 from kvwal.ports.disk import Disk
 from kvwal.structures.destroyed import MARKS, FoundMarks, merged_latest
 from kvwal_archive.layout import Place
@@ -37,76 +38,7 @@ LOOKS = 10
 Identity = tuple[str, bytes]
 
 
-class Sink(Protocol):
-    """A receiver of entries, in log order. If `key` is not None, it wants entries of that key only."""
-
-    key: bytes | None
-
-    def take(self, first: int, entries: list[Entry]) -> None:
-        """Take consecutive entries, the first of which has the sequence `first`."""
-        ...
-
-    def take_snapshot(self, last: int, entries: list[Entry]) -> None:
-        """Take entries of a snapshot that ends with the sequence `last`."""
-        ...
-
-
 S = TypeVar("S", bound=Sink)
-
-
-class OfIdentity:
-    """A sink that keeps every change of one identity, with its sequence (of an entry of the snapshot, the snapshot's last)."""
-
-    def __init__(self, identity: Identity) -> None:
-        self.key: bytes | None = identity[1]
-        self.rows: list[tuple[int, Entry]] = []
-        self.identity = identity
-
-    def take(self, first: int, entries: list[Entry]) -> None:
-        """See `Sink.take`."""
-        key_class, key = self.identity
-        self.rows += [(n, e) for n, e in enumerate(entries, first) if e.key == key and e.key_class == key_class]
-
-    def take_snapshot(self, last: int, entries: list[Entry]) -> None:
-        """See `Sink.take_snapshot`."""
-        for entry in entries:
-            self.take(last, [entry])
-
-
-class LatestOfEach:
-    """A sink that keeps the latest entry of every identity, with its sequence. Entries younger than `at` do not count."""
-
-    key: bytes | None = None
-
-    def __init__(self, at: int | None = None) -> None:
-        self.latest: dict[Identity, tuple[int, Entry]] = {}
-        self._at = at
-
-    @property
-    def rows(self) -> list[tuple[int, Entry]]:
-        """Entries with their sequences."""
-        return list(self.latest.values())
-
-    @property
-    def entries(self) -> dict[Identity, Entry]:
-        """The entries by identity, deletes included."""
-        return {identity: entry for identity, (_, entry) in self.latest.items()}
-
-    def in_order(self) -> list[Entry]:
-        """The entries, sorted by identity."""
-        return [self.latest[identity][1] for identity in sorted(self.latest)]
-
-    def take(self, first: int, entries: list[Entry]) -> None:
-        """See `Sink.take`."""
-        at = self._at
-        for sequence, entry in enumerate(entries, first):
-            if at is None or entry.timestamp <= at:
-                self.latest[entry.key_class, entry.key] = (sequence, entry)
-
-    def take_snapshot(self, last: int, entries: list[Entry]) -> None:
-        """See `Sink.take_snapshot`."""
-        for entry in entries:
-            self.take(last, [entry])
 
 
 class _Everything:
@@ -121,18 +53,6 @@ class _Everything:
 
     def take_snapshot(self, last: int, entries: list[Entry]) -> None:
         self.snapshot += entries
-
-
-class Uncounted:
-    """A sink that keeps no entry: the log is only checked."""
-
-    key: bytes | None = None
-
-    def take(self, first: int, entries: list[Entry]) -> None:
-        """See `Sink.take`."""
-
-    def take_snapshot(self, last: int, entries: list[Entry]) -> None:
-        """See `Sink.take_snapshot`."""
 
 
 class Tail(NamedTuple):
@@ -186,15 +106,16 @@ def read_log(
     archived: Callable[[str], int] = lambda log_id: 0,
     until: int | None = None,
     everything: bool = False,
+    known: KnownSegments | None = None,
 ) -> Reading[S]:
     """Read a log's files into a sink, which is made anew each time the files changed under the reader.
 
     Entries up to the sequence `archived(log_id)` are skipped, because the archive holds them. Entries after the sequence
-    `until` are left out. The snapshot is read if the segments do not reach back far enough, or with `everything`. Raises
-    `ArchiveGap` if a range is neither in the log nor in the archive.
+    `until` are left out. The snapshot is read if the segments do not reach back far enough, or with `everything`. `known` is that
+    of a reader that stays open. Raises `ArchiveGap` if a range is neither in the log nor in the archive.
     """
     folder = log_folder(root, place)
-    reader = _LogReader(disk, folder, place)
+    reader = _LogReader(disk, folder, place, known)
     return _read_again(disk, folder, lambda: reader.read(sink(), archived, until, everything))
 
 
@@ -229,16 +150,25 @@ def open_range(
     high: Identity,
     part: bytes | None,
     opened: ExitStack,
-    endings: Endings | None = None,
+    known: KnownSegments | None = None,
 ) -> RangeScan:
     """The latest entries of one log with identities from `low` to before `high`, as the log is now.
 
     `part` are bytes that every key of the range has, None if there are none. `opened` holds the files of the snapshot open.
-    `endings` are those of a reader that stays open.
+    `known` is that of a reader that stays open.
     """
     folder = log_folder(root, place)
-    reader = _LogReader(disk, folder, place, endings)
+    reader = _LogReader(disk, folder, place, known)
     return _read_again(disk, folder, lambda: reader.range(low, high, part, opened))
+
+
+def note_keys(disk: Disk, root: Path, place: Place, known: KnownSegments) -> KnownLog:
+    """Note where the keys in the segments of one log are, as the log is now."""
+    folder = log_folder(root, place)
+    reader = _LogReader(disk, folder, place, known)
+    log = known.log(folder)
+    _read_again(disk, folder, lambda: reader.note_keys(log))
+    return log
 
 
 def merged_entries(disk: Disk, root: Path, places: Iterable[Place], structure: str = OWN_MAP) -> dict[Identity, Entry]:
@@ -248,14 +178,14 @@ def merged_entries(disk: Disk, root: Path, places: Iterable[Place], structure: s
 
 
 def latest_of(
-    disk: Disk, root: Path, places: Iterable[Place], identity: Identity, now_ms: int, endings: Endings | None = None
+    disk: Disk, root: Path, places: Iterable[Place], identity: Identity, now_ms: int, known: KnownSegments | None = None
 ) -> Entry | None:
-    """The latest entry of one key of a map over these logs, None if it is absent. `endings` is that of `open_range`."""
+    """The latest entry of one key of a map over these logs, None if it is absent. `known` is that of `open_range`."""
     entry, node = None, ""
     found = FoundMarks()
     for place in sorted(places, key=attrgetter("node")):
         folder = log_folder(root, place)
-        reader = _LogReader(disk, folder, place, endings)
+        reader = _LogReader(disk, folder, place, known)
         candidate, marks = _read_again(disk, folder, partial(reader.find, identity))
         found.add(place.node, marks)
         if candidate is not None and (entry is None or candidate.timestamp >= entry.timestamp):
@@ -267,11 +197,11 @@ def latest_of(
 class _LogReader:
     """A reader of one log's files as they are now. Raises `FileNotFoundError` for a file that vanished, `CorruptLog`."""
 
-    def __init__(self, disk: Disk, folder: Path, place: Place, endings: Endings | None = None) -> None:
+    def __init__(self, disk: Disk, folder: Path, place: Place, known: KnownSegments | None = None) -> None:
         self._disk = disk
         self._folder = folder
         self._place = place
-        self._endings = endings
+        self._known = known
         self._decode: Decode = entry_decoder()
 
     def read(self, sink: S, archived: Callable[[str], int], until: int | None, everything: bool) -> Reading[S]:
@@ -315,16 +245,23 @@ class _LogReader:
 
     def range(self, low: Identity, high: Identity, part: bytes | None, opened: ExitStack) -> RangeScan:
         """See `open_range`."""
-        snapshot, last, newer = self._newer()
+        snapshot, _, newer = self._newer()
         latest: dict[Identity, Entry] = {}
         files = [(p.path, opened.enter_context(self._disk.view(p.path))) for p in snapshot.parts] if snapshot else []
         parts = [SnapshotView(path, view) for path, view in files]
         marks = {mark.key: mark for mark in merge_all(part.between_at_start(self._decode, *MARKS) for part in parts)}
-        for _, _, entries in self._segments(newer, snapshot, (part, DROPPED.encode()) if part else (), last):
+        for entries in self._newer_within(newer, snapshot, (low, high), part):
             latest.update((key, entry) for entry in entries if low <= (key := entry_identity(entry)) < high)
             marks.update((entry.key, entry) for entry in entries if entry.key_class == DROPPED)
         in_snapshot = merge_all(view.between(self._decode, low, high) for view in parts)
         return RangeScan(in_snapshot, [latest[key] for key in sorted(latest)], list(marks.values()))
+
+    def note_keys(self, known: KnownLog) -> None:
+        """See `note_keys`."""
+        snapshot, _, newer = self._newer()
+        known.keep([file.name for file in newer])
+        for _ in self._walk().within(newer, snapshot.header if snapshot else None, (), known):
+            pass
 
     def _files(self) -> tuple[list[LogFile], Snapshot | None]:
         segments, snapshots = log_files(self._disk, self._folder)
@@ -338,6 +275,19 @@ class _LogReader:
         segments, snapshot = self._files()
         last = snapshot.header.last_sequence if snapshot else 0
         return snapshot, last, [file for file in segments if file.number > last]
+
+    def _newer_within(
+        self, newer: list[LogFile], snapshot: Snapshot | None, wanted: tuple[Identity, Identity], part: bytes | None
+    ) -> Iterator[list[Entry]]:
+        """The entries of the blocks of these segments that may have wanted identities, or marks of the map."""
+        known = self._known.read(self._folder) if self._known is not None else None
+        header = snapshot.header if snapshot else None
+        if known is not None:
+            known.keep([file.name for file in newer])
+            return self._walk().within(newer, header, [wanted, MARKS], known)
+        holding = (part, DROPPED.encode()) if part else ()
+        last = header.last_sequence if header else 0
+        return (entries for _, _, entries in self._walk().blocks(newer, header, holding, last))
 
     def _log_id(self, segments: list[LogFile], snapshot: Snapshot | None) -> str:
         if not segments:
@@ -357,9 +307,11 @@ class _LogReader:
         self, files: list[LogFile], snapshot: Snapshot | None, holding: Sequence[bytes], passed: int
     ) -> Iterator[tuple[SegmentReader, int, list[Entry]]]:
         """See `SegmentWalk.blocks`."""
-        header = snapshot.header if snapshot else None
-        walk = SegmentWalk(self._disk, self._folder, self._place, self._decode, self._endings)
-        return walk.blocks(files, header, holding, passed)
+        return self._walk().blocks(files, snapshot.header if snapshot else None, holding, passed)
+
+    def _walk(self) -> SegmentWalk:
+        endings = self._known.endings if self._known is not None else None
+        return SegmentWalk(self._disk, self._folder, self._place, self._decode, endings)
 
 
 def _between(at: int, entries: list[Entry], passed: int, until: int | None) -> tuple[int, list[Entry]]:

@@ -10,9 +10,11 @@ from kvwal.entry import TIMESTAMP_SHIFT, DataEntry, Entry
 from kvwal.errors import BeforeHistory
 from kvwal.history.reads.entry_rows import each_once, entries_of, to_table
 from kvwal.history.reads.map_rows import map_rows
-from kvwal.history.reads.tail_reader import Identity, LatestOfEach, OfIdentity, Reading, S, read_log
+from kvwal.history.reads.tail_reader import Identity, Reading, S, read_log
 from kvwal.hlc import to_text
 from kvwal.key_class import OWN_MAP
+from kvwal.log.unlocked.known import KnownSegments
+from kvwal.log.unlocked.sinks import LatestOfEach, OfIdentity
 from kvwal.ports.disk import Disk
 from kvwal.structures.destroyed import merged_latest
 from kvwal.structures.guards import guards_alone
@@ -21,6 +23,7 @@ from kvwal_archive import view
 from kvwal_archive.layout import LostTail, Place
 from kvwal_archive.lost_tails import lost_tails
 from kvwal_archive.objects import Objects
+from kvwal_archive.parquet.key_ranges import KeyRange
 from kvwal_archive.reader import coverage, listed_again
 from kvwal_archive.registry import registered
 
@@ -40,11 +43,12 @@ class Timeline:
         *,
         all_nodes: bool,
         until: int | None = None,
+        known: KnownSegments | None = None,
     ) -> None:
         """`places` are the logs under the root to read. With `all_nodes` every registered node of the archive is read too.
 
         Entries of the segments after the sequence `until` are left out, because a log that is open here may have written
-        more than is durable.
+        more than is durable. `known` is that of a reader that stays open.
         """
         self._disk = disk
         self._root = root
@@ -52,6 +56,7 @@ class Timeline:
         self._objects = objects
         self._all_nodes = all_nodes
         self._until = until
+        self._known = known
 
     def history(self, key_class: str, key: bytes) -> list[DataEntry]:
         """Every change of an identity, newest first, each once."""
@@ -78,15 +83,15 @@ class Timeline:
         first = self._first_place()
         return lost_tails(self._objects, first.namespace, first.cluster, first.business, self._nodes())
 
-    def as_of(self, timestamp: int, structure: str = OWN_MAP) -> MapState:
-        """The latest entries of a structure, after all changes at or before `timestamp`.
+    def as_of(self, timestamp: int, structure: str = OWN_MAP, within: KeyRange | None = None) -> MapState:
+        """The latest entries of a structure, after all changes at or before `timestamp`; with `within` those in that range.
 
         Its clock is fixed at `timestamp`, so expiry is judged at that time.
         """
-        readings = [(place, self._read(place, lambda: LatestOfEach(timestamp))) for place in self._places]
+        readings = [(place, self._read(place, lambda: LatestOfEach(timestamp, within))) for place in self._places]
         if self._objects is not None:
             tails = [(place.node, to_table(reading.sink.rows)) for place, reading in readings]
-            return self._merged(self._objects, tails, timestamp, structure)
+            return self._merged(self._objects, tails, timestamp, structure, within)
         for place, reading in readings:
             _check_reaches(place, reading, timestamp)
         latest = [(place.node, reading.sink.entries) for place, reading in readings]
@@ -115,14 +120,18 @@ class Timeline:
         reading = read_log(self._disk, self._root, place, sink, archived=lambda log_id: archived, until=self._until)
         return to_table(reading.sink.rows)
 
-    def _merged(self, objects: Objects, tails: view.Tails, timestamp: int, structure: str) -> MapState:
+    def _merged(
+        self, objects: Objects, tails: view.Tails, timestamp: int, structure: str, within: KeyRange | None
+    ) -> MapState:
         """The state at `timestamp` of the archive and these tails. It is built one batch at a time."""
         first, nodes = self._first_place(), self._nodes()
         where = (first.namespace, first.cluster, first.business)
+        ranges = None if within is None else [within]
 
         def merge() -> MapState:
             state = MapState(guards_alone(_stopped_clock(timestamp)))
-            for batch in map_rows(objects, where, nodes=nodes, tails=tails, at=timestamp, structure=structure):
+            rows = map_rows(objects, where, nodes=nodes, tails=tails, at=timestamp, ranges=ranges, structure=structure)
+            for batch in rows:
                 state.apply(list(entries_of(batch)))
             return state
 
@@ -135,7 +144,7 @@ class Timeline:
         def archived(log_id: str) -> int:
             return 0 if objects is None else coverage(objects, place, log_id).last
 
-        return read_log(self._disk, self._root, place, sink, archived=archived, until=self._until)
+        return read_log(self._disk, self._root, place, sink, archived=archived, until=self._until, known=self._known)
 
     def _first_place(self) -> Place:
         return self._places[0]

@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 from kvwal.codecs import registry
 from kvwal.errors import StoreLocked
 from kvwal.history.reads.stable_read import live_entry
-from kvwal.history.reads.tail_reader import Uncounted, find_entry, read_log
+from kvwal.history.reads.tail_reader import find_entry, read_log
 from kvwal.location.opening import Names, open_reader
 from kvwal.location.parse import FolderLocation
 from kvwal.log.files.names import find_places
+from kvwal.log.unlocked.sinks import Uncounted
 from kvwal.ports.boundary import contain, logged
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK, Disk

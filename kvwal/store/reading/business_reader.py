@@ -13,7 +13,7 @@ from kvwal.key_class import OWN_MAP
 from kvwal.store.contents.sources import StoredSource
 from kvwal.structures.business import Memory
 from kvwal.structures.map.view import KeyBounds
-from kvwal_archive.parquet.key_ranges import KeyRange
+from kvwal_archive.parquet.key_ranges import Identity, KeyRange
 
 WantedIdentity = Callable[[bytes, str], bool]
 """Whether a key is wanted, by its bytes and its class."""
@@ -39,6 +39,17 @@ class BusinessReader(ABC):
 
         A reader of logs or objects keeps the entries of a reverse order in memory: at most `limit` if it is given.
         """
+
+    def page(self, bounds: KeyBounds, after: Identity | None, limit: int) -> list[DataEntry]:
+        """The first entries within these bounds, or the first ones after an identity: at most `limit`."""
+        if after is None:
+            found = self.entries() if bounds.key_class is None else self.within(bounds, limit=limit)
+            return list(islice(found, limit))
+        key_class, key = after
+        found = self.within(KeyBounds(key_class, key + b"\0", bounds.stop), limit=limit)
+        if bounds.key_class is None:
+            found = chain(found, (entry for entry in self.entries() if entry.key_class > key_class))
+        return list(islice(found, limit))
 
     def select(self, wanted: WantedIdentity) -> Iterator[DataEntry]:
         """As `entries`, of the keys that `wanted` accepts. A cluster sends the keys, and values of these keys only."""
@@ -72,8 +83,9 @@ class BusinessReader(ABC):
         """Where the bytes of contents are read. `ConfigError` for a cluster, which has none."""
 
     @abstractmethod
-    def as_of(self, timestamp: int, structure: str = OWN_MAP) -> Memory:
-        """All entries of a structure after those with timestamps up to `timestamp`, in the memory of this process.
+    def as_of(self, timestamp: int, structure: str = OWN_MAP, within: KeyRange | None = None) -> Memory:
+        """All entries of a structure after those with timestamps up to `timestamp`, in the memory of this process. With `within`
+        others than those with these identities may be missing.
 
         Raises `BeforeHistory` if the history does not reach back so far.
         """

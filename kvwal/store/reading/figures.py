@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kvwal.history.reads.merged_scan import log_size
-from kvwal.history.reads.tail_reader import Uncounted, read_log
+from kvwal.history.reads.tail_reader import read_log
 from kvwal.log.files.names import log_folder
+from kvwal.log.unlocked.sinks import Uncounted
 from kvwal.ports.space import space_stats
 from kvwal.store.options import Options
 from kvwal_archive.layout import Place

@@ -16,10 +16,11 @@ from kvwal.entry import Entry
 from kvwal.errors import CorruptLog
 from kvwal.history.reads import pinned_log
 from kvwal.history.reads.merged_scan import merged_in_order
-from kvwal.history.reads.tail_reader import LatestOfEach, merged_entries
+from kvwal.history.reads.tail_reader import merged_entries
 from kvwal.log import reader
 from kvwal.log.files import external_sort
 from kvwal.log.files.names import find_places
+from kvwal.log.unlocked.sinks import LatestOfEach
 from kvwal.ports.clock import SystemClock
 from kvwal.ports.disk import OS_DISK, OsDisk
 from kvwal.store.options import Options

@@ -12,12 +12,13 @@ import kvwal
 from kvwal.config import Settings
 from kvwal.entry import DataEntry, Entry
 from kvwal.errors import CorruptLog
-from kvwal.history.reads.tail_reader import OfIdentity, find_entry, read_local, read_log
+from kvwal.history.reads.tail_reader import find_entry, read_local, read_log
 from kvwal.log import reader
 from kvwal.log.files.format import SnapshotHeader, find_blocks
 from kvwal.log.files.snapshot import in_blocks, write_snapshot
 from kvwal.log.files.snapshot_reader import SnapshotFile
 from kvwal.log.reader import entry_decoder
+from kvwal.log.unlocked.sinks import OfIdentity
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
 from kvwal_archive.layout import Place

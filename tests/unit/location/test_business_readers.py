@@ -16,6 +16,7 @@ from kvwal.location.parse import ArchiveLocation, FolderLocation
 from kvwal.location.readers import LocationReader
 from kvwal.store.reading.business_reader import BusinessReader
 from kvwal.structures.map.view import KeyBounds
+from kvwal_archive.parquet.key_ranges import KeyRange
 
 LATER = 1 << 62
 
@@ -54,12 +55,19 @@ READS: dict[str, Callable[[BusinessReader], Any]] = {
     "the last ones": lambda jobs: list(jobs.within(KeyBounds(), reverse=True, limit=3)),
     "the last ones of a range": lambda jobs: list(jobs.within(KeyBounds("str", b"b", b"d"), reverse=True, limit=3)),
     "the first ones": lambda jobs: list(jobs.within(KeyBounds(), limit=3)),
+    "the first page": lambda jobs: jobs.page(KeyBounds(), None, 3),
+    "a page after a key": lambda jobs: jobs.page(KeyBounds(), ("int", b"\x81\x07"), 4),
+    "a page of a range": lambda jobs: jobs.page(KeyBounds("str", b"b", b"d"), ("str", b"b-one"), 2),
     "spans": lambda jobs: list(jobs.spans([(b"a", b"b"), (b"shared", b"shared\0")])),
     "select": lambda jobs: list(jobs.select(lambda key, key_class: key_class != "str" or key == b"shared")),
     "count": lambda jobs: jobs.count(),
     "find": lambda jobs: [jobs.find("str", key) for key in (b"shared", b"gone", b"never")],
     "find an int": lambda jobs: jobs.find("int", b"\x81\x07"),
     "history": lambda jobs: jobs.history("str", b"gone"),
+    "as of, of a range": lambda jobs: [
+        entry.public()
+        for entry in jobs.as_of(LATER, within=KeyRange(("str", b"b"), ("str", b"d"))).ordered("str", b"c")
+    ],
     "as of": lambda jobs: [entry.public() for entry in jobs.as_of(LATER).all_ordered()],
 }
 

@@ -14,11 +14,11 @@ import kvwal
 from kvwal.codecs import registry
 from kvwal.entry import AWAY, Ended, Entry, time_mark, timestamps_within
 from kvwal.history.reads.pinned_log import pin_log
-from kvwal.history.reads.tail_reader import LatestOfEach
 from kvwal.key_class import DROPPED, INTENT, is_of_map
 from kvwal.location.opening import Names, open_reader
 from kvwal.location.parse import parse_location
 from kvwal.location.readers import LocationReader
+from kvwal.log.unlocked.sinks import LatestOfEach
 from kvwal.ports.disk import OS_DISK
 from kvwal.spark.datasource.options import read_options
 from kvwal.spark.datasource.source import KvwalReader

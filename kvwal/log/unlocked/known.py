@@ -1,0 +1,76 @@
+"""What a reader that stays open knows of the segments of logs, so that it does not read them whole for each question.
+
+This module imports neither asyncio nor Arrow, so that `kvwal get` starts fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from kvwal.log.reader import SegmentReader
+from kvwal.log.unlocked.endings import Endings
+from kvwal.log.unlocked.segment_keys import Identity, SegmentKeys, identity_of, ordered
+from kvwal.ports.clock import Clock
+from kvwal.ports.locks import Lock
+
+_READS = 8
+"""Reads of a log before its keys are noted, which takes as long as many reads: a program that asks once has no use for it."""
+
+
+class KnownLog:
+    """Where the keys in the segments of one log are. `lock` is held while it is asked or changed."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self._segments: dict[str, SegmentKeys] = {}
+
+    def segment(self, reader: SegmentReader) -> SegmentKeys:
+        """The keys of the segment that `reader` begins to read, as far as they are known.
+
+        A writer cuts blocks that were not durable, and writes others there. So the last block must be the one that it was.
+        """
+        name, salt = reader.path.name, reader.header.salt
+        keys = self._segments.get(name)
+        if keys is None or keys.salt != salt or not _is_there(reader, keys):
+            keys = self._segments[name] = SegmentKeys(salt, reader.start)
+        return keys
+
+    def keep(self, names: Collection[str]) -> None:
+        """Forget all other segments."""
+        with self.lock:
+            for name in self._segments.keys() - set(names):
+                del self._segments[name]
+
+    def after(self, low: Identity, count: int) -> Identity | None:
+        """The identity that is noted as the one of this number after `low`: a range up to it has few blocks. None for fewer."""
+        begin = ordered(low)
+        with self.lock:
+            found = sorted({each for keys in self._segments.values() for each in keys.following(begin, count)})
+        return identity_of(found[count - 1]) if len(found) >= count else None
+
+
+class KnownSegments:
+    """What the reads of one reader that stays open know together. Any number of threads may use it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.endings = Endings(clock)
+        self._reads: dict[Path, int] = {}
+        self._logs: dict[Path, KnownLog] = {}
+
+    def log(self, folder: Path) -> KnownLog:
+        """The log in a folder."""
+        return self._logs.setdefault(folder, KnownLog())
+
+    def read(self, folder: Path) -> KnownLog | None:
+        """The log in a folder, which is read once more. None while nothing is noted, and it was read a few times only."""
+        reads = self._reads[folder] = self._reads.get(folder, 0) + 1
+        return self.log(folder) if reads > _READS else self._logs.get(folder)
+
+
+def _is_there(reader: SegmentReader, keys: SegmentKeys) -> bool:
+    last = keys.last
+    if last is None:
+        return True
+    block = reader.block_at(last.offset)
+    return block is not None and (block.kind, block.crc, block.end) == (last.kind, last.crc, last.end)
