@@ -80,6 +80,25 @@ def test_what_one_request_made_serves_the_others_for_a_second(setting: Setting) 
     assert setting.location.opened == 1
 
 
+def test_what_took_long_serves_ten_times_as_long(setting: Setting) -> None:
+    def make_slowly(reader: LocationReader) -> int:
+        setting.clock.seconds += 2
+        return make(reader)
+
+    def made() -> int:
+        with setting.reads.view() as view:
+            return view.made(make_slowly)
+
+    assert made() == 1  # it is as old as its beginning
+    for _ in range(10):
+        setting.clock.seconds += 1.7
+        assert made() == 1
+        setting.made()
+    assert setting.location.made > 8, "what took no time is made anew meanwhile"
+    setting.clock.seconds += 1.1
+    assert made() == setting.location.made
+
+
 def test_a_folder_is_read_again_when_a_file_of_it_was_changed(tmp_path: Path) -> None:
     """Also right after a write, when the next one may leave the same time at a file."""
     counted = []
