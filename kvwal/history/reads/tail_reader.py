@@ -22,7 +22,7 @@ from kvwal.key_class import DROPPED, OWN_MAP
 from kvwal.log.files.chain import check_belongs
 from kvwal.log.files.format import SnapshotHeader
 from kvwal.log.files.names import LogFile, log_folder
-from kvwal.log.files.snapshot_reader import Snapshot, SnapshotView, merge_all, open_snapshot
+from kvwal.log.files.snapshot_reader import Snapshot, SnapshotFile, SnapshotView, merge_all, open_snapshot
 from kvwal.log.reader import SegmentReader, entry_decoder, log_files, read_header
 from kvwal.log.unlocked.known import KnownLog, KnownSegments
 from kvwal.log.unlocked.segments import SegmentWalk
@@ -247,10 +247,10 @@ class _LogReader:
         """See `open_range`."""
         snapshot, _, newer = self._newer()
         latest: dict[Identity, Entry] = {}
-        files = [(p.path, opened.enter_context(self._disk.view(p.path))) for p in snapshot.parts] if snapshot else []
-        parts = [SnapshotView(path, view) for path, view in files]
+        known = self._known.read(self._folder) if self._known is not None else None
+        parts = [self._view(part, opened, known) for part in snapshot.parts] if snapshot else []
         marks = {mark.key: mark for mark in merge_all(part.between_at_start(self._decode, *MARKS) for part in parts)}
-        for entries in self._newer_within(newer, snapshot, (low, high), part):
+        for entries in self._newer_within(newer, snapshot, (low, high), part, known):
             latest.update((key, entry) for entry in entries if low <= (key := entry_identity(entry)) < high)
             marks.update((entry.key, entry) for entry in entries if entry.key_class == DROPPED)
         in_snapshot = merge_all(view.between(self._decode, low, high) for view in parts)
@@ -259,7 +259,7 @@ class _LogReader:
     def note_keys(self, known: KnownLog) -> None:
         """See `note_keys`."""
         snapshot, _, newer = self._newer()
-        known.keep([file.name for file in newer])
+        known.keep(_names(snapshot, newer))
         for _ in self._walk().within(newer, snapshot.header if snapshot else None, (), known):
             pass
 
@@ -276,14 +276,22 @@ class _LogReader:
         last = snapshot.header.last_sequence if snapshot else 0
         return snapshot, last, [file for file in segments if file.number > last]
 
+    def _view(self, part: SnapshotFile, opened: ExitStack, known: KnownLog | None) -> SnapshotView:
+        view = opened.enter_context(self._disk.view(part.path))
+        return SnapshotView(part.path, view, known.probes(part.path.name, part.header.salt) if known else None)
+
     def _newer_within(
-        self, newer: list[LogFile], snapshot: Snapshot | None, wanted: tuple[Identity, Identity], part: bytes | None
+        self,
+        newer: list[LogFile],
+        snapshot: Snapshot | None,
+        wanted: tuple[Identity, Identity],
+        part: bytes | None,
+        known: KnownLog | None,
     ) -> Iterator[list[Entry]]:
         """The entries of the blocks of these segments that may have wanted identities, or marks of the map."""
-        known = self._known.read(self._folder) if self._known is not None else None
         header = snapshot.header if snapshot else None
         if known is not None:
-            known.keep([file.name for file in newer])
+            known.keep(_names(snapshot, newer))
             return self._walk().within(newer, header, [wanted, MARKS], known)
         holding = (part, DROPPED.encode()) if part else ()
         last = header.last_sequence if header else 0
@@ -319,6 +327,11 @@ def _between(at: int, entries: list[Entry], passed: int, until: int | None) -> t
     begin = max(0, passed + 1 - at)
     end = len(entries) if until is None else max(begin, until + 1 - at)
     return at + begin, entries[begin:end] if begin or end < len(entries) else entries
+
+
+def _names(snapshot: Snapshot | None, segments: Iterable[LogFile]) -> set[str]:
+    parts = snapshot.parts if snapshot else ()
+    return {*(part.path.name for part in parts), *(file.name for file in segments)}
 
 
 def _torn(reader: SegmentReader) -> str | None:

@@ -10,29 +10,63 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple, Protocol, TypeVar
 
 from kvwal.entry import Decode, Entry, entry_identity, first_identity
 from kvwal.errors import CorruptLog
 from kvwal.log.files.chain import missing_part_problem, part_problem, snapshot_part, snapshot_parts
-from kvwal.log.files.format import Block, BlockKind, SnapshotHeader, align
+from kvwal.log.files.format import BlockKind, SnapshotHeader, align
 from kvwal.log.files.names import LogFile
 from kvwal.log.reader import SnapshotReader, Window
 from kvwal.ports.disk import Buffer, Disk
 
+_MOST_PROBES = 50_000
+"""A few megabytes. Of a part of a snapshot with more blocks than that all are forgotten then."""
 _NEAR_BYTES = 8 << 10
 """A search ends when this many bytes are left. Their blocks are decoded one by one: a compressed block of 1,000 entries can be
 as small as this.
 """
 
 
+class Probe(NamedTuple):
+    """A block of a snapshot that a search looked at: its place in the file, and its first identity; None for the seal."""
+
+    offset: int
+    end: int
+    first: tuple[str, bytes] | None
+
+
+class Probes:
+    """The blocks of one part of a snapshot that searches looked at, by the offset from which on they looked for one.
+
+    A search looks at some ten blocks to find one, and each search begins with the same ones. Any number of threads may use it.
+    """
+
+    def __init__(self, salt: int) -> None:
+        """`salt` is that of the part's header."""
+        self.salt = salt
+        self._found: dict[int, Probe] = {}
+
+    def find(self, begin: int) -> Probe | None:
+        """The first block at or after `begin`, if it is known."""
+        return self._found.get(begin)
+
+    def add(self, begin: int, probe: Probe) -> None:
+        """Note the first block at or after `begin`."""
+        if len(self._found) >= _MOST_PROBES:
+            self._found.clear()
+        self._found[begin] = probe
+
+
 class SnapshotSearch(SnapshotReader):
     """Reader of one part of a snapshot of any size, of which it reads one piece at a time, and finds ranges of identities."""
 
-    def __init__(self, path: Path, size: int, read: Callable[[int, int], bytes]) -> None:
-        """`size` is that of the file; `read` is that of a `Window`."""
+    def __init__(self, path: Path, size: int, read: Callable[[int, int], bytes], probes: Probes | None = None) -> None:
+        """`size` is that of the file; `read` is that of a `Window`. `probes` are those of other searches of this part."""
         self._size = size
         self._window = Window(read)
         super().__init__(path, self._window)
+        self._probes = probes if probes is not None and probes.salt == self.header.salt else Probes(self.header.salt)
 
     def find(self, decode: Decode, identity: tuple[str, bytes]) -> Entry | None:
         """The entry of one identity, None if there is none. A binary search: only a few blocks are read and checked."""
@@ -55,10 +89,10 @@ class SnapshotSearch(SnapshotReader):
 
     def between_at_start(self, decode: Decode, low: tuple[str, bytes], high: tuple[str, bytes]) -> Iterator[Entry]:
         """`between`, for a range that mostly comes before all entries: then one block is read, and no other."""
-        block = self.block_at(self.start)
-        if block is None or block.kind is not BlockKind.ENTRIES:
-            return self.between(decode, low, high)
-        begins_after = self.decoded(first_identity, block) >= high
+        probe = self._probe(self.start, self._size)
+        begins_after = (
+            probe is not None and probe.offset == self.start and probe.first is not None and probe.first >= high
+        )
         return iter(()) if begins_after else self.between(decode, low, high)
 
     def stretch(self, low: tuple[str, bytes], high: tuple[str, bytes]) -> range:
@@ -99,23 +133,48 @@ class SnapshotSearch(SnapshotReader):
     def _search(self, identity: tuple[str, bytes], start: int) -> int:
         """The offset of a block that is at or before the place of an identity, and near to it. That at `start` is before it."""
 
-        def is_behind(block: Block) -> bool:
-            return block.kind is not BlockKind.ENTRIES or self.decoded(first_identity, block) > identity
+        def is_behind(probe: Probe) -> bool:
+            return probe.first is None or probe.first > identity
 
-        return search(self._window, start, self._size, self.header.salt, is_behind)
+        return search(start, self._size, self._probe, is_behind)
+
+    def _probe(self, begin: int, limit: int) -> Probe | None:
+        """The first valid block at or after `begin` that ends before `limit`, None if there is none."""
+        probe = self._probes.find(begin)
+        if probe is None:
+            block = self._window.find_block(begin, limit, self.header.salt)
+            if block is None:
+                return None
+            first = self.decoded(first_identity, block) if block.kind is BlockKind.ENTRIES else None
+            probe = Probe(block.offset, block.end, first)
+            self._probes.add(begin, probe)
+        return probe if probe.end <= limit else None
+
+
+class Placed(Protocol):
+    """A block, or what is known of it."""
+
+    @property
+    def offset(self) -> int:
+        """The offset of the block in its file."""
+        ...
+
+
+B = TypeVar("B", bound=Placed)
 
 
 def search(
-    window: Window, low: int, high: int, salt: int, is_behind: Callable[[Block], bool], *, grows: bool = False
+    low: int, high: int, find: Callable[[int, int], B | None], is_behind: Callable[[B], bool], *, grows: bool = False
 ) -> int:
     """The offset of the last block of a file that is not behind a place, or of one that is near before it. A binary search.
 
-    There is a block at `low`; `high` is the size of the file. Blocks that are behind the place come after all others. With
-    `grows` the file may end with bytes that are no blocks; without it few blocks are left where none is found.
+    There is a block at `low`; `high` is the size of the file. `find` is as `Window.find_block`. Blocks that are behind the place
+    come after all others. With `grows` the file may end with bytes that are no blocks; without it few blocks are left where none
+    is found.
     """
     while high - low > _NEAR_BYTES:
         middle = align((low + high) // 2)
-        block = window.find_block(middle, high, salt)
+        block = find(middle, high)
         if block is None and not grows:
             break
         if block is None or is_behind(block):
@@ -135,8 +194,8 @@ class SnapshotFile(SnapshotSearch):
 class SnapshotView(SnapshotSearch):
     """A part of a snapshot whose file is held open, and may have been removed."""
 
-    def __init__(self, path: Path, view: Buffer) -> None:
-        super().__init__(path, len(view), lambda offset, size: bytes(view[offset : offset + size]))
+    def __init__(self, path: Path, view: Buffer, probes: Probes | None = None) -> None:
+        super().__init__(path, len(view), lambda offset, size: bytes(view[offset : offset + size]), probes)
 
 
 class Snapshot:

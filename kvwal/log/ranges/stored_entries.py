@@ -138,7 +138,7 @@ class _Segment:
 
         window = Window(partial(self._disk.read_part, self._path))
         size, salt = self._disk.size(self._path), self._reader.header.salt
-        self.at = search(window, self._reader.start, size, salt, is_behind, grows=True)
+        self.at = search(self._reader.start, size, partial(window.find_block, salt=salt), is_behind, grows=True)
 
     def blocks(self, following: LogFile | None) -> Iterator[list[Entry]]:
         """The entries of each block from `at` on. `following` is the segment after this one; without it this is the last one, and

@@ -1,4 +1,4 @@
-"""What a reader that stays open knows of the segments of logs, so that it does not read them whole for each question.
+"""What a reader that stays open knows of the files of logs, so that it reads only what a question needs of them.
 
 This module imports neither asyncio nor Arrow, so that `kvwal get` starts fast.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from kvwal.log.files.snapshot_reader import Probes
 from kvwal.log.reader import SegmentReader
 from kvwal.log.unlocked.endings import Endings
 from kvwal.log.unlocked.segment_keys import Identity, SegmentKeys, identity_of, ordered
@@ -19,11 +20,20 @@ _READS = 8
 
 
 class KnownLog:
-    """Where the keys in the segments of one log are. `lock` is held while it is asked or changed."""
+    """Where the keys of one log are. `lock` is held while the keys of a segment are asked for or changed."""
 
     def __init__(self) -> None:
         self.lock = Lock()
         self._segments: dict[str, SegmentKeys] = {}
+        self._probes: dict[str, Probes] = {}
+
+    def probes(self, name: str, salt: int) -> Probes:
+        """The probes of the part of the snapshot with this file name, and this salt in its header."""
+        with self.lock:
+            known = self._probes.get(name)
+            if known is None or known.salt != salt:
+                known = self._probes[name] = Probes(salt)
+            return known
 
     def segment(self, reader: SegmentReader) -> SegmentKeys:
         """The keys of the segment that `reader` begins to read, as far as they are known.
@@ -37,10 +47,11 @@ class KnownLog:
         return keys
 
     def keep(self, names: Collection[str]) -> None:
-        """Forget all other segments."""
+        """Forget all other files."""
         with self.lock:
-            for name in self._segments.keys() - set(names):
-                del self._segments[name]
+            for of_files in (self._segments, self._probes):
+                for name in of_files.keys() - set(names):
+                    del of_files[name]
 
     def after(self, low: Identity, count: int) -> Identity | None:
         """The identity that is noted as the one of this number after `low`: a range up to it has few blocks. None for fewer."""

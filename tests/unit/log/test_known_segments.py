@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,11 +15,12 @@ from kvwal.errors import CorruptLog
 from kvwal.history.reads.tail_reader import note_keys, open_range
 from kvwal.log import reader as log_reader
 from kvwal.log.checkpoint import checkpoint
+from kvwal.log.files import snapshot, snapshot_reader
 from kvwal.log.files.format import DURABLE, BlockKind, find_blocks, pack_block
 from kvwal.log.reader import entry_decoder, read_header
 from kvwal.log.unlocked.known import KnownSegments
 from kvwal.ports.clock import SYSTEM
-from kvwal.ports.disk import OS_DISK
+from kvwal.ports.disk import OS_DISK, Buffer, OsDisk
 from tests.support.log.logs import PLACE, Writer, flip, keys, recovered, segments
 from tests.unit.history.test_live_segment import ReadDisk
 
@@ -175,6 +176,60 @@ def test_segments_that_a_checkpoint_covers_are_forgotten(tmp_path: Path) -> None
     checkpoint(OS_DISK, SYSTEM, folder, sealed, entry_decoder())
     assert found(tmp_path, known) == keys(12)
     assert known.log(folder).after(("", b""), 1) is None
+
+
+class ViewedDisk(OsDisk):
+    """A disk that counts the bytes that are read of files that are held open."""
+
+    def __init__(self) -> None:
+        self.bytes_read = 0
+
+    @contextmanager
+    def view(self, path: Path) -> Iterator[Buffer]:
+        with super().view(path) as buffer:
+            yield _Counted(buffer, self)  # type: ignore[misc]
+
+
+class _Counted:
+    def __init__(self, buffer: Buffer, disk: ViewedDisk) -> None:
+        self._buffer = buffer
+        self._disk = disk
+
+    def __len__(self) -> int:
+        return len(self._buffer)
+
+    def __getitem__(self, part: slice) -> bytes:
+        found = bytes(self._buffer[part])
+        self._disk.bytes_read += len(found)
+        return found
+
+
+def test_searches_of_a_snapshot_share_what_they_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_reader, "_FIRST_BYTES", 4 << 10)
+    monkeypatch.setattr(snapshot, "BLOCK_ENTRIES", 20)
+    monkeypatch.setattr(snapshot_reader, "_NEAR_BYTES", 1 << 10)
+    folder, chance = folder_of(tmp_path), random.Random(1)
+    writer = Writer(folder)
+    for number in range(40):
+        block = [
+            Entry(b"%03d-%03d" % (number, each), "str", chance.randbytes(90), "bytes", False, 1) for each in range(100)
+        ]
+        writer.appender.append([encode_entries(block)], 100, sync=False)
+    writer.appender.rotate()
+    writer.crash()
+    checkpoint(OS_DISK, SYSTEM, folder, recovered(folder)[0].sealed, entry_decoder())
+    known, disk, each_time = knows(tmp_path), ViewedDisk(), []
+    spans = [[b"%03d-%03d" % (chance.randrange(41), chance.randrange(100)), b"040"] for _ in range(60)]
+    for span in [*spans, *spans]:
+        before = disk.bytes_read
+        with ExitStack() as opened:
+            low, high = (("str", key) for key in span)
+            first = next(iter(open_range(disk, tmp_path, PLACE, low, high, None, opened, known).snapshot), None)  # type: ignore[arg-type]
+        each_time.append(disk.bytes_read - before)
+        wanted = next((entry for entry in entries(tmp_path, None, span)), None)
+        assert (first and first.public()) == (wanted and wanted.public())
+    assert max(each_time[60:]) <= 6 * (4 << 10) < max(each_time[:60])
+    assert sum(each_time[60:]) < sum(each_time[:60])
 
 
 def test_many_threads_note_the_keys_of_a_log_that_grows(tmp_path: Path) -> None:
