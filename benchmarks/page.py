@@ -62,17 +62,6 @@ MISSES: dict[str, str] = {
         "from records alone each of the 100,000 stages is read, decoded and written as a row of 600 bytes. Where the log is kept"
         " the rows are at hand, and the target is reached."
     ),
-    "Any page, one person": (
-        "the slowest pages count a million keys, now or at an earlier time, which reads the whole map; the median page takes less"
-        " than a tenth of a second."
-    ),
-    "Any page, 20 people side by side": (
-        "people click without a pause, so 20 of them wait for each other: the console answers from one process, and a page that"
-        " reads a million keys holds the interpreter while the others wait."
-    ),
-    "Memory after another minute of 20 people": (
-        "caches of applications that nobody had looked at before still fill; they are bounded, and an hour was not measured."
-    ),
     "1,000 puts in flight (kvwal.aio, sync)": _FAST_DISK,
     "1 thread (sync)": (
         "beside the wait for the disk a put takes the interpreter about 55 µs (docs/decisions/0063-no-compiled-write-path.md). "
