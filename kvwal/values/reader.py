@@ -43,7 +43,8 @@ class StoredValues:
 
     def public(self, entry: Entry) -> DataEntry:
         """The entry for callers."""
-        return self.entry(entry.public())
+        public = entry.public()
+        return self.entry(public) if is_claimed(entry.value_class) else public
 
     def entries(self, found: Iterable[E]) -> Iterator[E]:
         """The entries with the bytes of their values, which are read one by one."""

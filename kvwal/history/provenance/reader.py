@@ -174,8 +174,7 @@ class LogEvents:
         with ExitStack() as opened:
             holding = _holding(question)
             scan = open_range(self._disk, self._root, place, *_range(question), holding, opened, self._known)
-            found: Iterable[Entry] = scan.snapshot
-            kept = [entry for entry in found if _is_event(entry)]
+            kept = [entry for entries in scan.snapshot for entry in entries if _is_event(entry)]
             kept += [entry for entry in scan.newer if entry.timestamp > last and _is_event(entry)]
         return sorted(readable_events(kept, log_folder(self._root, place)), key=lambda event: event.place)
 

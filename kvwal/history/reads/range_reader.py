@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from heapq import merge
-from itertools import groupby
+from itertools import chain, groupby, repeat
 from pathlib import Path
 
 from kvwal.entry import Entry, entry_identity, is_live
 from kvwal.history.reads.tail_reader import Identity, open_range
 from kvwal.key_class import is_of_map
-from kvwal.log.files.snapshot_reader import merge_sorted
 from kvwal.log.unlocked.known import KnownLog, KnownSegments
 from kvwal.ports.disk import Disk
 from kvwal.structures.destroyed import FoundMarks
@@ -46,9 +45,8 @@ def live_entries(
     The answer shows each log as it is when its first entry is asked for: the files of its snapshot are held open until the
     iterator ends, because a checkpoint may replace them meanwhile. Raises `CorruptLog`.
     """
-    for entry in latest_entries(disk, root, places, low, high, shows, known):
-        if is_live(entry, now_ms):
-            yield entry
+    blocks = _latest(disk, root, places, low, high, shows, known)
+    return chain.from_iterable([entry for entry in block if is_live(entry, now_ms)] for block in blocks)
 
 
 def latest_entries(
@@ -61,12 +59,7 @@ def latest_entries(
     known: KnownSegments | None = None,
 ) -> Iterator[Entry]:
     """As `live_entries`, with the deletes and the expired entries that the logs still have."""
-    found = FoundMarks()
-    ranked = sorted(places, key=lambda place: place.node)
-    logs = [_entries_of(disk, root, place, low, high, found, known) for place in ranked]
-    for node, entry in _latest(logs):
-        if shows(entry.key_class) and not found.marks.ended(node, entry.timestamp):
-            yield entry
+    return chain.from_iterable(_latest(disk, root, places, low, high, shows, known))
 
 
 def page_ends(logs: Sequence[KnownLog], low: Identity, high: Identity) -> Iterator[Identity]:
@@ -82,31 +75,43 @@ def page_ends(logs: Sequence[KnownLog], low: Identity, high: Identity) -> Iterat
     yield high
 
 
-def _latest(logs: Sequence[Iterator[_Logged]]) -> Iterator[_Logged]:
-    """Of several entries of one identity the one with the greatest timestamp, and then of the last log.
+def _latest(
+    disk: Disk,
+    root: Path,
+    places: Iterable[Place],
+    low: Identity,
+    high: Identity,
+    shows: Callable[[str], bool],
+    known: KnownSegments | None,
+) -> Iterator[list[Entry]]:
+    """See `latest_entries`. Hundreds of thousands of entries may pass here: blocks take a third of the time."""
+    with ExitStack() as opened:
+        found, logs = FoundMarks(), list[tuple[str, Iterator[list[Entry]]]]()
+        for place in sorted(places, key=lambda place: place.node):
+            scan = open_range(disk, root, place, low, high, common_part(low, high), opened, known)
+            found.add(place.node, scan.marks)
+            logs.append((place.node, scan.blocks()))
+        if len(logs) == 1:
+            [(node, blocks)] = logs
+            until = found.marks.until(node)
+            for block in blocks:
+                yield [entry for entry in block if entry.timestamp > until and shows(entry.key_class)]
+            return
+        for node, entry in _merged(logs):
+            if shows(entry.key_class) and not found.marks.ended(node, entry.timestamp):
+                yield [entry]
 
-    The first one comes when all logs are open, so that their marks are known."""
-    if len(logs) == 1:
-        yield from logs[0]
-        return
-    for _, versions in groupby(merge(*logs, key=_identity), key=_identity):
+
+def _merged(logs: Iterable[tuple[str, Iterator[list[Entry]]]]) -> Iterator[_Logged]:
+    """Of several entries of one identity the one with the greatest timestamp, and then of the last log."""
+    each = [zip(repeat(node), chain.from_iterable(blocks)) for node, blocks in logs]  # the node is for all of them
+    for _, versions in groupby(merge(*each, key=_identity), key=_identity):
         *_, latest = sorted(versions, key=lambda logged: logged[1].timestamp)
         yield latest
 
 
 def _identity(logged: _Logged) -> Identity:
     return entry_identity(logged[1])
-
-
-def _entries_of(
-    disk: Disk, root: Path, place: Place, low: Identity, high: Identity, found: FoundMarks, known: KnownSegments | None
-) -> Iterator[_Logged]:
-    """The latest entries of a range in one log, sorted, deletes included."""
-    with ExitStack() as opened:
-        snapshot, newer, marks = open_range(disk, root, place, low, high, common_part(low, high), opened, known)
-        found.add(place.node, marks)
-        for entry in merge_sorted(iter(snapshot), iter(newer)):
-            yield place.node, entry
 
 
 def common_part(low: Identity, high: Identity) -> bytes | None:

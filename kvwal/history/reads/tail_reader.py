@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
@@ -22,7 +23,15 @@ from kvwal.key_class import DROPPED, OWN_MAP
 from kvwal.log.files.chain import check_belongs
 from kvwal.log.files.format import SnapshotHeader
 from kvwal.log.files.names import LogFile, log_folder
-from kvwal.log.files.snapshot_reader import Snapshot, SnapshotFile, SnapshotView, merge_all, open_snapshot
+from kvwal.log.files.snapshot_reader import (
+    Snapshot,
+    SnapshotFile,
+    SnapshotView,
+    merge_all,
+    merge_all_blocks,
+    merge_blocks,
+    open_snapshot,
+)
 from kvwal.log.reader import SegmentReader, entry_decoder, log_files, read_header
 from kvwal.log.unlocked.known import KnownLog, KnownSegments
 from kvwal.log.unlocked.segments import SegmentWalk
@@ -137,9 +146,13 @@ def find_entry(disk: Disk, root: Path, place: Place, identity: Identity) -> Entr
 class RangeScan(NamedTuple):
     """The latest entries of a range, deletes included, sorted, and the marks of the map. `snapshot` is read as it is iterated."""
 
-    snapshot: Iterable[Entry]
+    snapshot: Iterator[list[Entry]]
     newer: list[Entry]
     marks: list[Entry]
+
+    def blocks(self) -> Iterator[list[Entry]]:
+        """The entries in blocks, none of which is empty."""
+        return merge_blocks(self.snapshot, iter([self.newer] if self.newer else []))
 
 
 def open_range(
@@ -240,8 +253,8 @@ class _LogReader:
         """The latest entry of one identity, deletes included, and the marks of the log's map."""
         key_class, key = identity
         with ExitStack() as opened:
-            snapshot, newer, marks = self.range(identity, (key_class, key + b"\0"), key, opened)
-            return next(iter(newer), None) or next(iter(snapshot), None), marks
+            scan = self.range(identity, (key_class, key + b"\0"), key, opened)
+            return next(chain.from_iterable(scan.blocks()), None), scan.marks
 
     def range(self, low: Identity, high: Identity, part: bytes | None, opened: ExitStack) -> RangeScan:
         """See `open_range`."""
@@ -253,14 +266,14 @@ class _LogReader:
         for entries in self._newer_within(newer, snapshot, (low, high), part, known):
             latest.update((key, entry) for entry in entries if low <= (key := entry_identity(entry)) < high)
             marks.update((entry.key, entry) for entry in entries if entry.key_class == DROPPED)
-        in_snapshot = merge_all(view.between(self._decode, low, high) for view in parts)
+        in_snapshot = merge_all_blocks(view.blocks_between(self._decode, low, high) for view in parts)
         return RangeScan(in_snapshot, [latest[key] for key in sorted(latest)], list(marks.values()))
 
     def note_keys(self, known: KnownLog) -> None:
         """See `note_keys`."""
         snapshot, _, newer = self._newer()
         known.keep(_names(snapshot, newer))
-        for _ in self._walk().within(newer, snapshot.header if snapshot else None, (), known):
+        for _ in self._walk().within(newer, snapshot.header if snapshot else None, (), (), known):
             pass
 
     def _files(self) -> tuple[list[LogFile], Snapshot | None]:
@@ -290,10 +303,10 @@ class _LogReader:
     ) -> Iterator[list[Entry]]:
         """The entries of the blocks of these segments that may have wanted identities, or marks of the map."""
         header = snapshot.header if snapshot else None
+        holding = (part, DROPPED.encode()) if part else ()
         if known is not None:
             known.keep(_names(snapshot, newer))
-            return self._walk().within(newer, header, [wanted, MARKS], known)
-        holding = (part, DROPPED.encode()) if part else ()
+            return self._walk().within(newer, header, [wanted, MARKS], holding, known)
         last = header.last_sequence if header else 0
         return (entries for _, _, entries in self._walk().blocks(newer, header, holding, last))
 

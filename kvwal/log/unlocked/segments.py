@@ -76,12 +76,14 @@ class SegmentWalk:
         files: Sequence[LogFile],
         snapshot: SnapshotHeader | None,
         ranges: Sequence[IdentityRange],
+        holding: Sequence[bytes],
         known: KnownLog,
     ) -> Iterator[list[Entry]]:
         """The entries of those blocks that may have the latest entries of identities of these ranges, in the order of the log.
 
-        All segments come after `snapshot`. Blocks that are not known yet are read, all others are not. Raises `CorruptLog` as
-        `blocks`, but damage of a block that was read before is found when it is read again.
+        If `holding` has any bytes, blocks without any of these are skipped. All segments come after `snapshot`. Blocks that are
+        not known yet are read, all others are not. Raises `CorruptLog` as `blocks`, but damage of a block that was read before is
+        found when it is read again.
         """
         wanted, crc = _following(snapshot)
         for file in files:
@@ -93,7 +95,7 @@ class SegmentWalk:
                     places = keys.blocks(ranges)
                     wanted, crc = opened.reader.header.first_sequence + keys.count, keys.last.crc if keys.last else 0
                 for place in places:
-                    yield from self._of_block(opened.reader, place)
+                    yield from self._of_block(opened.reader, place, holding)
 
     def _learn(self, keys: SegmentKeys, opened: _Opened, *, last: bool) -> None:
         """Note the keys of all blocks after those that are known."""
@@ -116,14 +118,14 @@ class SegmentWalk:
             reader.advance(block, count)
             yield
 
-    def _of_block(self, reader: SegmentReader, place: BlockPlace) -> Iterator[list[Entry]]:
+    def _of_block(self, reader: SegmentReader, place: BlockPlace, holding: Sequence[bytes]) -> Iterator[list[Entry]]:
         reader.end, reader.count = place
         block = reader.next_block()
         if block is None:
             raise reader.corrupt("the block here does not verify, and it did before.")
         if block.kind is BlockKind.OVERFLOW:
-            yield from (entries for _, entries in reader.overflowed(block, self._decode))
-        else:
+            yield from (entries for _, entries in reader.overflowed(block, self._decode, holding))
+        elif not holding or any(part in block.payload for part in holding):
             yield reader.decoded(self._decode, block)
 
     @contextmanager

@@ -42,8 +42,7 @@ def entries(
     with ExitStack() as opened:
         low, high = (("str", key) for key in span)
         scan = open_range(disk or OS_DISK, root, PLACE, low, high, None, opened, known)
-        latest = {entry.key: entry for entry in [*scan.snapshot, *scan.newer]}
-        return [latest[key] for key in sorted(latest)]
+        return [entry for entries in scan.blocks() for entry in entries]
 
 
 def knows(root: Path) -> KnownSegments:
@@ -224,7 +223,7 @@ def test_searches_of_a_snapshot_share_what_they_looked_at(tmp_path: Path, monkey
         before = disk.bytes_read
         with ExitStack() as opened:
             low, high = (("str", key) for key in span)
-            first = next(iter(open_range(disk, tmp_path, PLACE, low, high, None, opened, known).snapshot), None)  # type: ignore[arg-type]
+            first = next(iter(open_range(disk, tmp_path, PLACE, low, high, None, opened, known).blocks()), [None])[0]  # type: ignore[arg-type]
         each_time.append(disk.bytes_read - before)
         wanted = next((entry for entry in entries(tmp_path, None, span)), None)
         assert (first and first.public()) == (wanted and wanted.public())
