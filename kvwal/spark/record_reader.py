@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -27,6 +28,7 @@ from kvwal.store.read_only import ReadOnlyBusiness
 T = TypeVar("T")
 BUSINESS = "spark"
 """The business of the records."""
+_AT_ONCE = 1_000
 _LAST = "\U0010ffff"
 
 
@@ -68,6 +70,16 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     if kind not in _DECODERS:
         _DECODERS[kind] = msgspec.json.Decoder(kind)
     return _DECODERS[kind]
+
+
+def decoded(found: Iterable[StoredRecord], kind: type[T]) -> Iterator[T]:
+    """`StoredRecord.of` of each record. One call of the decoder is for many of them, which takes half the time."""
+    left = iter(found)
+    while batch := [stored.data for stored in islice(left, _AT_ONCE)]:
+        if all(isinstance(data, bytes) for data in batch):
+            yield from _decoder(list[kind]).decode(b"[%s]" % b",".join(batch))  # type: ignore[valid-type]
+        else:
+            yield from (StoredRecord("", data).of(kind) for data in batch)
 
 
 class RecordReader(Protocol):

@@ -15,7 +15,7 @@ from kvwal.console.sparkapi.serving import Asked, Rows
 from kvwal.console.sparkevents.moments import moment_text
 from kvwal.console.sparkstate.rows import JobRow
 from kvwal.spark.record_keys import job_key, stage_key
-from kvwal.spark.record_reader import RecordReader, StoredRecord, under
+from kvwal.spark.record_reader import RecordReader, StoredRecord, decoded, under
 from kvwal.spark.records import MAX_TEXT, Job, Speculation
 
 STATUSES = ("RUNNING", "SUCCEEDED", "FAILED", "UNKNOWN")
@@ -76,10 +76,9 @@ def job_rows(records: RecordReader, prefix: str, number: int | None = None) -> d
     if number is not None:
         first = job_key(prefix, number)
         last = f"{first}\0"
-    jobs = [stored.of(Job) for stored in records.between(first, last)]
+    jobs = list(decoded(records.between(first, last), Job))
     stages: dict[int, list[_Stage]] = defaultdict(list)
-    for stored in _stages_of(records, prefix, None if number is None else jobs):
-        stage = stored.of(_Stage)
+    for stage in decoded(_stages_of(records, prefix, None if number is None else jobs), _Stage):
         for job in stage.jobs or ([] if stage.job is None else [stage.job]):
             stages[job].append(stage)
     return {job.id: _row(job, stages[job.id]) for job in jobs}
