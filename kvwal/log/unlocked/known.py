@@ -19,6 +19,12 @@ _READS = 8
 """Reads of a log before its keys are noted, which takes as long as many reads: a program that asks once has no use for it."""
 
 
+MOST_BYTES = 256 << 20
+"""About the memory for what is known of all logs together, or for that of the log that was read last."""
+_CHECKED_AFTER = 100
+"""Reads until that is checked again."""
+
+
 class KnownLog:
     """Where the keys of one log are. `lock` is held while the keys of a segment are asked for or changed."""
 
@@ -46,6 +52,12 @@ class KnownLog:
             keys = self._segments[name] = SegmentKeys(salt, reader.start)
         return keys
 
+    @property
+    def held_bytes(self) -> int:
+        """About how much memory the keys take."""
+        with self.lock:
+            return sum(keys.held_bytes for keys in self._segments.values())
+
     def keep(self, names: Collection[str]) -> None:
         """Forget all other files."""
         with self.lock:
@@ -66,17 +78,41 @@ class KnownSegments:
 
     def __init__(self, clock: Clock) -> None:
         self.endings = Endings(clock)
-        self._reads: dict[Path, int] = {}
+        self._lock = Lock()
+        self._reads = 0
+        self._reads_of: dict[Path, int] = {}
         self._logs: dict[Path, KnownLog] = {}
+        """Those that were read last are the last ones."""
 
     def log(self, folder: Path) -> KnownLog:
         """The log in a folder."""
-        return self._logs.setdefault(folder, KnownLog())
+        with self._lock:
+            return self._last(folder)
 
     def read(self, folder: Path) -> KnownLog | None:
         """The log in a folder, which is read once more. None while nothing is noted, and it was read a few times only."""
-        reads = self._reads[folder] = self._reads.get(folder, 0) + 1
-        return self.log(folder) if reads > _READS else self._logs.get(folder)
+        with self._lock:
+            self._reads += 1
+            reads = self._reads_of[folder] = self._reads_of.get(folder, 0) + 1
+            log = self._last(folder) if reads > _READS or folder in self._logs else None
+            if self._reads % _CHECKED_AFTER == 0:
+                self._forget()
+            return log
+
+    def _last(self, folder: Path) -> KnownLog:
+        log = self._logs[folder] = self._logs.pop(folder) if folder in self._logs else KnownLog()
+        return log
+
+    def _forget(self) -> None:
+        """Forget the logs that were not read for longest, while all take too much memory: their businesses may be gone."""
+        sizes = {folder: log.held_bytes for folder, log in self._logs.items()}
+        too_many = sum(sizes.values()) - MOST_BYTES
+        for folder in [*sizes][:-1]:
+            if too_many <= 0:
+                return
+            too_many -= sizes[folder]
+            del self._logs[folder]
+            self._reads_of.pop(folder, None)
 
 
 def _is_there(reader: SegmentReader, keys: SegmentKeys) -> bool:

@@ -54,6 +54,11 @@ class SegmentKeys:
         self._sorted: list[_SortedPlaces] = []
         self._fresh: list[_Place] = []
 
+    @property
+    def held_bytes(self) -> int:
+        """About how much memory they take."""
+        return 2 * self._offsets.itemsize * len(self._offsets) + sum(places.held_bytes for places in self._sorted)
+
     def add(self, block: Block, entries: Iterable[Entry], count: int) -> None:
         """Add the block at `end`, which has `count` entries."""
         number = len(self._offsets)
@@ -125,6 +130,11 @@ class _SortedPlaces:
 
     def __len__(self) -> int:
         return len(self._blocks)
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory that they take."""
+        return len(self._identities) + 2 * self._blocks.itemsize * len(self._blocks)
 
     def __iter__(self) -> Iterator[_Place]:
         return ((self._identity(at), number) for at, number in enumerate(self._blocks))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -18,6 +19,7 @@ from kvwal.log.checkpoint import checkpoint
 from kvwal.log.files import snapshot, snapshot_reader
 from kvwal.log.files.format import DURABLE, BlockKind, find_blocks, pack_block
 from kvwal.log.reader import entry_decoder, read_header
+from kvwal.log.unlocked import known as known_module
 from kvwal.log.unlocked.known import KnownSegments
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK, Buffer, OsDisk
@@ -59,6 +61,26 @@ def test_keys_are_noted_after_some_reads(tmp_path: Path) -> None:
         assert known.read(folder) is None
     assert found(tmp_path, known) == keys(3)
     assert known.log(folder).after(("", b""), 3) == ("str", keys(3)[-1])
+
+
+def test_the_logs_that_were_not_read_for_longest_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their businesses may be gone: nobody reads a log that was removed, and a console runs for months."""
+    monkeypatch.setattr(known_module, "_CHECKED_AFTER", 1)
+    Writer(folder_of(tmp_path)).group(100)
+    known = KnownSegments(SYSTEM)
+    roots = [tmp_path, *(tmp_path / f"copy-{number}" for number in range(3))]
+    for root in roots[1:]:
+        shutil.copytree(tmp_path / "default", root / "default")
+    of_one = 0
+    for root in roots:
+        note_keys(OS_DISK, root, PLACE, known)
+        of_one = known.log(folder_of(root)).held_bytes
+    monkeypatch.setattr(known_module, "MOST_BYTES", 2 * of_one + 1)
+    assert known.read(folder_of(roots[0])) is not None
+    assert [known.read(folder_of(root)) is not None for root in roots] == [True, False, False, True]
+    monkeypatch.setattr(known_module, "MOST_BYTES", 0)
+    assert found(roots[0], known) == found(roots[3], known) == keys(100)
+    assert known.read(folder_of(roots[0])) is not None, "of one log the keys stay"
 
 
 def test_of_a_large_log_the_blocks_of_the_range_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
