@@ -12,6 +12,7 @@ from kvwal.store.engine import Engine
 from kvwal.store.open_business import OpenBusiness
 from tests.simulation.actors.clients import Client
 from tests.simulation.actors.disturber import DAMAGE, Disturber
+from tests.simulation.actors.lasting_reader import LastingReader
 from tests.simulation.actors.operator import Operator
 from tests.simulation.contents.client import ContentClient
 from tests.simulation.contents.ledger import ContentLedger
@@ -43,6 +44,7 @@ class Scenario:
         world.met(f"shape: {self.profile.shape}")
         self.ledgers = {name: LEDGERS.get(name, Ledger)(world, name) for name in self.profile.businesses}
         world.ledgers = self.ledgers
+        self.reader = LastingReader(world)
         world.horizon = self._horizon
         world.moves_values = self.profile.inline_bytes is not None
         world.bucket.trouble = self.profile.trouble
@@ -96,6 +98,7 @@ class Scenario:
                     ledger.may_lose_after(ledger.durable)
         elif not clean:
             self.world.met("kill")
+        self.reader.look()
         await asyncio.sleep(self.chance.choice([0.0, 0.0, 1.0]))
 
     async def _take_over(self) -> None:

@@ -14,6 +14,7 @@ from kvwal.log.appender import Appender
 from kvwal.log.files.segment import Segment
 from kvwal.log.recovery import RecoveryTarget
 from kvwal.log.submission import GroupView
+from kvwal.log.unlocked.segment_keys import _SortedPlaces
 from kvwal.log.writer import Writer
 from kvwal.store.contents.care import ContentCare
 from kvwal.store.maintenance import Maintenance
@@ -155,12 +156,23 @@ def archives_names_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Uploads, "_put", lambda uploads, named: None)
 
 
-FIRST = {lets_deletes_go_early: 20_035, lets_puts_expire_early: 22_050}
-"""Few seeds rewrite what would show it: these begin close before one that does."""
+def knows_blocks_that_were_cut(patch: pytest.MonkeyPatch) -> None:
+    """A reader that stays open does not look whether the last block that it knows is still there."""
+    patch.setattr("kvwal.log.unlocked.known._is_there", lambda reader, keys: True)
+
+
+def knows_too_few_blocks(patch: pytest.MonkeyPatch) -> None:
+    """A reader that stays open passes the first block that may have what it wants."""
+    between = _SortedPlaces.between
+    patch.setattr(_SortedPlaces, "between", lambda places, low, high: [*between(places, low, high)][1:])
+
+
+FIRST = {lets_deletes_go_early: 20_035, lets_puts_expire_early: 22_050, knows_blocks_that_were_cut: 110}
+"""Few seeds do what would show it: these begin close before one that does."""
 BROKEN = [
     confirms_blindly, drops_early, forgets_deletes, halves, keeps_no_order, lets_deletes_go_early, lets_puts_expire_early,
     memory_first, names_early, blind_conditions, no_sync, names_unsynced_bytes, collects_named_bytes, collects_nothing,
-    archives_names_alone,
+    archives_names_alone, knows_blocks_that_were_cut, knows_too_few_blocks,
 ]  # fmt: skip
 
 

@@ -39,6 +39,7 @@ class Disturber:
         while True:
             await asyncio.sleep(self.chance.choice((0.005, 0.05, 0.5, 2.0)))
             await self.chance.choice(deeds)()
+            self.life.scenario.reader.look()
 
     def _deeds(self) -> list[Callable[[], Awaitable[None]]]:
         profile = self.profile

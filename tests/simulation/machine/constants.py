@@ -58,6 +58,10 @@ SHRUNK: dict[str, tuple[int, ...]] = {
     "kvwal.content.writer.SHARED_BYTES": (0, 100, 5000),
     "kvwal.content.writer.STEP_BYTES": (50, 1000),
     "kvwal.store.contents.care._ROUND_BYTES": (1, 1000),
+    "kvwal.log.unlocked.known._READS": (0, 1),
+    "kvwal.log.unlocked.segment_keys._ALIKE": (2,),
+    "kvwal.log.unlocked.segment_keys._MOST_FRESH": (1, 5),
+    "kvwal.log.unlocked.segment_keys._PIECE": (1, 3),
 }
 """Values of each constant, by the module that reads it."""
 
