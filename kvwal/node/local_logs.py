@@ -4,6 +4,7 @@ them."""
 from __future__ import annotations
 
 import gc
+import shlex
 from functools import partial
 from typing import Any
 
@@ -108,10 +109,11 @@ def check_own(objects: Objects, engine: Engine) -> None:
     lost = find_lost_log(objects, engine)
     if lost is not None:
         root = engine.options.root
+        words = shlex.join([objects.url, str(root)])
         names = f"--namespace {lost.namespace} --cluster {lost.cluster} --node {lost.node}"
         raise ConfigError(
             f"the archive {objects.url} has a log of {'/'.join(lost)} that is not the one in {root}.",
-            hint=f"If its disk was lost, empty {root} and run `kvwal restore {objects.url} {root} {names} --take-over`, or start"
+            hint=f"If its disk was lost, empty {root} and run `kvwal restore {words} {names} --take-over`, or start"
             f" one of the other members with --without {engine.node}. If its disk is there, mount it at {root}.",
         )
 

@@ -84,6 +84,14 @@ class Options:
         if self.reach(lambda: disk.exists(self.root) and not disk.is_folder(self.root)):
             raise ConfigError(f"{self.root} is a file, and a root is a folder.", hint="Choose another root.")
 
+    def as_arguments(self) -> dict[str, Any]:
+        """The arguments of `kvwal.open` that open the same store again, but for its node."""
+        archive = Default.ARCHIVE if self.archive_url and not self.archive_named else self.archive_url
+        return {
+            "namespace": self.namespace, "cluster": self.cluster, "archive": archive, "flush": self.flush,
+            "storage_options": self.storage_options, "settings": self.settings,
+        }  # fmt: skip
+
     def node(self) -> str:
         """The node whose log is written. Raises `ConfigError` if the root has several and none was named, and for a root that is
         inside of another store.

@@ -52,6 +52,11 @@ class Store(Handle):
         return f"<Store {str(self.root)!r}>"
 
     @property
+    def options(self) -> Options:
+        """What it was opened with: where its logs and its archive are."""
+        return self._options
+
+    @property
     def node(self) -> str | None:
         """The node whose log is used; None if the logs of all nodes are read."""
         return self._options.named_node
@@ -292,11 +297,6 @@ class ReadOnlyStore(Store):
     def sizes(self) -> dict[str, int | None]:
         """The bytes of the files of each business, over the nodes that are read; None if this user may not read its folder."""
         return sizes_of_files(self._options)
-
-    @property
-    def options(self) -> Options:
-        """What it was opened with: where its logs and its archive are."""
-        return self._options
 
     def file_states(self) -> FileStates:
         """The states of the files that are read: equal if nothing was written between."""

@@ -14,6 +14,7 @@ whole when Spark has stopped. So it is kept then:
 from __future__ import annotations
 
 import logging
+import shlex
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from kvwal.errors import ConfigError, StoreLocked
+from kvwal.errors import ConfigError, StoreClosed, StoreLocked
 from kvwal.location.connect import is_cluster
 from kvwal.ports.boundary import OnError, at_exit, contain, start_thread, trace_of_bug
 from kvwal.ports.clock import SYSTEM
@@ -211,10 +212,12 @@ class LogKeeping:
         identity = identify(log)
         if identity is None:
             return Keeping("", False, "it does not name its application")
-        return retry_on(
-            partial(_keep_in, store, log, identity), (StoreLocked,), pause=POLL_SECONDS, longest=_SECONDS_BETWEEN_TRIES,
-            within=LOCK_SECONDS,
-        )  # fmt: skip
+        try:
+            return _keep_when_free(store, log, identity)
+        except StoreClosed:
+            if store.open_again is None:
+                raise
+            return _keep_when_free(store._replace(open=store.open_again), log, identity)
 
     def _is_not_kept(self, store: LogStore, error: BaseException) -> None:
         is_gone = isinstance(error, FileNotFoundError)
@@ -225,8 +228,15 @@ class LogKeeping:
         self.problem = f"{why.rstrip('.')}."
         _log.error(
             "The event log %s %s: %s `kvwal record %s %s --keep-logs` keeps it, as long as it is there.",
-            self._log.place, what, self.problem, store.location, self._log.place, exc_info=trace,
+            self._log.place, what, self.problem, store.location, shlex.quote(self._log.place), exc_info=trace,
         )  # fmt: skip
+
+
+def _keep_when_free(store: LogStore, log: EventLog, identity: ApplicationIdentity) -> Keeping:
+    return retry_on(
+        partial(_keep_in, store, log, identity), (StoreLocked,), pause=POLL_SECONDS, longest=_SECONDS_BETWEEN_TRIES,
+        within=LOCK_SECONDS,
+    )  # fmt: skip
 
 
 def _keep_in(store: LogStore, log: EventLog, identity: ApplicationIdentity) -> Keeping:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
@@ -30,16 +31,21 @@ if TYPE_CHECKING:
 
 
 class LogStore(NamedTuple):
-    """The store that Spark's own event log is kept in. `open` gives it for a block; `location` is what `kvwal record` takes."""
+    """The store that Spark's own event log is kept in. `open` gives it for a block; `location` are the words, as a shell takes
+    them, that `kvwal record` takes.
+    """
 
     open: Callable[[], AbstractContextManager[Any]]
     location: str
     is_remote: bool = False
     """Whether its bytes may go to a bucket by requests of this process."""
+    open_again: Callable[[], AbstractContextManager[Any]] | None = None
+    """Opens it for a block if the caller has closed it meanwhile; None if that cannot be done."""
 
 
 class Target(NamedTuple):
-    """The store for the records of one application. `location` names it in messages. `node` is that of the index's mark.
+    """The store for the records of one application. `location` are the words, as a shell takes them, that name it for a command.
+    `node` is that of the index's mark.
 
     `open` gives the map of the records for a block. A cluster is connected to for that block, so that a recording goes on after
     the cluster was away. A folder is open already, because its node has a lock; `close` closes it. `unlock` comes after the last
@@ -89,11 +95,12 @@ def open_target(
 def _in_folder(store: Store, application: ApplicationIdentity, options: Mapping[str, Any] | None) -> Target:
     """The target in an open folder. One that was opened for this recording, with `options`, is tidied after it."""
     spool = Spool(store.root, store.namespace, store.cluster, store.node or application.app)
-    logs = LogStore(partial(nullcontext, store), str(store.root))
-    target = Target(_opened(store.map(BUSINESS)), spool, node_of_mark(store), str(store.root), logs)
+    location, where = shlex.quote(str(store.root)), RecorderRoot(store.root, store.namespace, store.cluster)
+    again = partial(open_for_logs, where, store.options.as_arguments())
+    logs = LogStore(partial(nullcontext, store), location, open_again=again)
+    target = Target(_opened(store.map(BUSINESS)), spool, node_of_mark(store), location, logs)
     if options is None:
         return target
-    where = RecorderRoot(store.root, store.namespace, store.cluster)
     logs = logs._replace(open=partial(open_for_logs, where, options))
     return target._replace(logs=logs, tidy=partial(merge_many, where))
 
@@ -108,7 +115,7 @@ def _in_cluster(
     """The target in a cluster, with its locked spool under `folder`. `connecting` gives the store itself for a block."""
     spool = Spool(folder, address.namespace, address.cluster, application_node(application.app, application.attempt))
     store = f"kvwal://{','.join(address.texts)} --cluster {address.cluster} --namespace {address.namespace}"
-    location = f"{store} --spool {folder}"
+    location = f"{store} --spool {shlex.quote(str(folder))}"
     with ExitStack() as undo:
         lock = spool.lock()
         undo.callback(lock.release)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -109,12 +110,37 @@ def test_an_open_store_has_the_log_itself(driver: LoggingDriver, tmp_path: Path)
         assert decompressed(store.content(KEPT_LOGS).get(NAME)) == driver.path.read_bytes()
 
 
-def test_a_store_that_was_closed_before_spark_stopped_is_told(driver: LoggingDriver, tmp_path: Path) -> None:
-    with kvwal.open(tmp_path / "root", node="mine", archive=None) as store:
+@pytest.mark.parametrize("archive", [None, "bucket"])
+def test_a_store_that_was_closed_before_spark_stopped_is_opened_again(
+    driver: LoggingDriver, tmp_path: Path, archive: str | None
+) -> None:
+    root, bucket = tmp_path / "root", tmp_path / archive if archive else None
+    with kvwal.open(root, node="mine", archive=bucket, settings=kvwal.Settings(segment_bytes=1 << 20)) as store:
         recording = begun(store)
         recording.close()
     driver.stop()
-    assert "closed" in until(lambda: recording.stats()["not_kept"])
+    assert until(lambda: recording.stats()["kept_log"]) == NAME
+    assert kept_lines(root) == {NAME: driver.path.read_bytes()}
+    assert (nodes(root, KEPT_LOGS), (root / "_archive").exists()) == (["mine"], False)
+    if bucket is not None:
+        assert list(bucket.rglob("*.parquet")), "what was closed in order is archived"
+
+
+def test_the_command_that_keeps_a_log_later_can_be_typed(
+    driver: LoggingDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where folders have spaces in their names."""
+    monkeypatch.setattr(own_log, "LOCK_SECONDS", 0.1)
+    root = tmp_path / "my data"
+    recording = begun(root, archive=None)
+    driver.stop()
+    with holding_the_node(root):
+        recording.close()
+    (said,) = [record.getMessage() for record in caplog.records if "keeps it, as long as" in record.getMessage()]
+    words = shlex.split(said.split("`")[1])
+    assert words == ["kvwal", "record", str(root), str(driver.path), "--keep-logs"]
+    assert command(*words[1:]).code == 0
+    assert kept_lines(root) == {NAME: driver.path.read_bytes()}
 
 
 def test_the_log_of_a_lost_spark_is_kept_as_far_as_it_is_written(
