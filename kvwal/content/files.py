@@ -77,7 +77,7 @@ class ContentFiles:
         """
         self.folder = folder
         self.changes = 0
-        """How often a file was settled: it may have bytes since then that no entry names."""
+        """How often a file was settled, or brought back: it may have bytes since then that no entry names."""
         self._disk = disk
         self._clock = clock
         self._forked = False
@@ -233,8 +233,11 @@ class ContentFiles:
             home.shared.forked()
 
     def bring_back(self, archived: ArchivedContents, file: str) -> None:
-        """Copy a claim file from the archive to a folder of this log. Without room nothing is done: it is read by range."""
-        with suppress(OSError, ObjectMissing):
+        """Copy a claim file from the archive to a folder of this log. Without room nothing is done: it is read by range.
+
+        Perhaps only history names the file, and no change will come that lets it go. So this counts as one: see `changes`.
+        """
+        with suppress(OSError, ObjectMissing), self._kept(file):
             size = archived.size(file)
             roomy = (home for home in self._homes.in_order() if home.space.shortage(size) is None)
             if (home := next(roomy, None)) is None:

@@ -18,7 +18,7 @@ from kvwal.hlc import HybridClock, to_text
 from kvwal.log.appender import Appender, LogMoved, storage_full
 from kvwal.log.files.chain import check_belongs
 from kvwal.log.files.format import FORMAT, Header, SnapshotHeader
-from kvwal.log.files.names import LOCK, log_folder
+from kvwal.log.files.names import LOCK, OVERFLOW, log_folder
 from kvwal.log.files.retired import bring_back, remove_end, retire
 from kvwal.log.files.segment import SealedSegment
 from kvwal.log.reader import Progress, entry_decoder
@@ -68,6 +68,8 @@ class Log:
         self._ports = ports
         self._lock = lock
         self._held = True
+        self._removed = 0
+        """The last sequence of a segment that is gone, and whose overflow files could not be removed. 0 if there is none."""
         self.writer = writer
         self.ring = writer.ring
         self.appender = writer.appender
@@ -124,11 +126,13 @@ class Log:
         """Remove segments that end at or before `upto`: a snapshot and the archive have their entries.
 
         The oldest goes first, and each name is durably gone before the next one goes, so the remaining log has no gap. A segment
-        that could not be removed is an `ArchiveError`; the next call tries again.
+        that could not be removed is an `ArchiveError`; the next call tries again. So it is with the overflow files of a segment
+        that is gone.
         """
 
         def recycle() -> None:
             self.appender.check_place()
+            self._drop_left()
             sealed = self.appender.sealed
             while sealed and sealed[0].last <= upto:
                 path = sealed[0].path
@@ -137,6 +141,8 @@ class Log:
                     self.appender.preallocated.recycle(path)
                     self.appender.overflow.drop(last)
                 except OSError as error:
+                    if not self._ports.disk.exists(path):
+                        self._removed = last
                     raise _not_dropped(path, error) from error
                 finally:
                     if not self._ports.disk.exists(path):
@@ -146,6 +152,22 @@ class Log:
             await self._ports.workers.run(recycle)
 
         await self.ring.command(action)
+
+    @property
+    def left_files(self) -> bool:
+        """Whether `drop` has something left to do, though no segment is to go."""
+        return self._removed > 0
+
+    def _drop_left(self) -> None:
+        """Remove the overflow files that the last call could not remove."""
+        if not self._removed:
+            return
+        try:
+            self._ports.disk.sync_folder(self.folder)
+            self.appender.overflow.drop(self._removed)
+        except OSError as error:
+            raise _not_dropped(self.folder / OVERFLOW, error, "overflow files of segments that are gone") from error
+        self._removed = 0
 
     async def close(self) -> None:
         """Write all waiting submissions, seal the log, and release its lock. A failed log is left unsealed, for recovery."""
@@ -341,10 +363,10 @@ def not_opened(folder: Path, error: OSError) -> KvwalError:
     )
 
 
-def _not_dropped(path: Path, error: OSError) -> KvwalError:
-    """The kvwal error for a segment that could not be removed."""
+def _not_dropped(path: Path, error: OSError, what: str = "the segment, which a snapshot covers,") -> KvwalError:
+    """The kvwal error for a segment that could not be removed, or its overflow files."""
     return storage_full(path.parent, error) or ArchiveError(
-        f"{path}: the segment, which a snapshot covers, could not be removed ({error}).",
+        f"{path}: {what} could not be removed ({error}).",
         hint="Nothing is lost, and the removal is tried again; check the disk.",
     )
 

@@ -290,6 +290,7 @@ class Maintenance:
     async def _archive(self) -> None:
         target = self._target()
         if target is None or self.archived >= self.log.appender.next_sequence - 1:
+            await self._drop()  # what the last job archived, and could not drop
             self.failing.succeeded("archive")
             return
         segments = [segment for segment in self.log.sealed if segment.last > self.archived]
@@ -322,6 +323,7 @@ class Maintenance:
         segments = [segment for segment in self.log.sealed if segment.last > self.log.covered]
         segments = up_to_bytes(segments, max(JOB_BYTES, self._context.settings.checkpoint_bytes))
         if not segments:
+            await self._drop()
             self.failing.succeeded("checkpoint")
             return
         before, shared = await self._context.ports.workers.run(self._removable_deletes)
@@ -381,7 +383,7 @@ class Maintenance:
         upto = self.log.covered
         if self._context.archive_url is not None:
             upto = min(upto, self.archived)
-        if any(segment.last <= upto for segment in self.log.sealed):
+        if self.log.left_files or any(segment.last <= upto for segment in self.log.sealed):
             await self.log.drop(upto)
 
     async def _mark_if_quiet(self) -> None:

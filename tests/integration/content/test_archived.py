@@ -317,3 +317,23 @@ def test_bytes_that_only_an_old_part_of_the_log_names_go_once_a_snapshot_covers_
         assert old in local_files(tmp_path / "root"), "the snapshot names it still"
         store._run(maintenance._checkpoint_next)
         assert old not in local_files(tmp_path / "root")
+
+
+def test_bytes_that_came_back_for_the_past_go_again(tmp_path: Path) -> None:
+    """What was deleted is read once more from the archive. Nobody changes a content after that, so no change lets it go."""
+    root, settings = tmp_path / "root", kvwal.Settings(content_keep_seconds=0)
+    with kvwal.open(root, archive=tmp_path / "archive", settings=settings) as store:
+        contents = store.content("files")
+        written = contents.put("large", LARGE)
+        store.archive()
+        contents.delete("large")
+        store.archive()
+        for _ in range(2):
+            store.checkpoint()
+        assert local_files(root) == set()
+        assert contents.at(written).get("large") == LARGE
+        assert len(local_files(root)) == 1
+        store.map("files")["key"] = "so that there is something to checkpoint"
+        store.checkpoint()
+        assert local_files(root) == set()
+        assert contents.at(written).get("large") == LARGE

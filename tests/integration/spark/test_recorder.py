@@ -116,6 +116,7 @@ class Broken:
         self._store = store
         self._left = works
         self.root, self.namespace, self.cluster, self.node = store.root, store.namespace, store.cluster, store.node
+        self.options = store.options
 
     def map(self, name: str) -> Any:
         self._records = self._store.map(name)

@@ -35,7 +35,8 @@ def unnamed_files(disk: Disk, business: OpenBusiness) -> set[str]:
 
 def _claims(disk: Disk, business: OpenBusiness) -> Iterator[NamedClaim]:
     decode = entry_decoder()
-    yield from claims_of_segments(disk, business.log.sealed, decode, _refuse)
+    there = [segment for segment in business.log.sealed if disk.exists(segment.path)]  # some are being dropped
+    yield from claims_of_segments(disk, there, decode, _refuse)
     yield from claims_of_snapshot(disk, business.log.folder, decode, _refuse)
 
 

@@ -106,6 +106,7 @@ class AwayStore:
     def __init__(self, store: kvwal.Store, *, away: bool = True) -> None:
         self._records = store.map("spark")
         self.root, self.namespace, self.cluster, self.node = store.root, store.namespace, store.cluster, store.node
+        self.options = store.options
         self.away = away
         self.tries = 0
         self.loses_answer = self.goes_away = False

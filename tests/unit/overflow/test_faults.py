@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +124,34 @@ def _written(root: Path) -> Path:
         store.map("jobs")["after"] = 1
     (name,) = OS_DISK.names(overflow_folder(root))
     return overflow_folder(root) / name
+
+
+@pytest.mark.parametrize("archive", [None, "archive"])
+def test_the_file_of_a_segment_that_went_goes_later_if_the_disk_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, archive: str | None
+) -> None:
+    """The segment is gone, so nothing names the file any more: it goes with the next job, and not with the next opening."""
+    drop, fails = OverflowFiles.drop, [True]
+
+    def fail(files: OverflowFiles, upto: int) -> None:
+        if fails:
+            raise OSError(errno.EIO, "Input/output error", str(overflow_folder(tmp_path)))
+        drop(files, upto)
+
+    monkeypatch.setattr(OverflowFiles, "drop", fail)
+    where = None if archive is None else tmp_path / archive
+    with open_store(tmp_path, FakeDisk(), settings=SETTINGS, archive=where) as store:
+        store.map("jobs").put_many(LARGE)
+        for job in (store.checkpoint, store.archive) if archive else (store.checkpoint,):
+            failing = job
+            with suppress(kvwal.ArchiveError):
+                job()
+        assert len(OS_DISK.names(overflow_folder(tmp_path))) == 1
+        assert store.stats()["businesses"]["jobs"]["maintenance"]
+        fails.clear()
+        failing()
+        assert OS_DISK.names(overflow_folder(tmp_path)) == []
+        assert not store.stats()["businesses"]["jobs"]["maintenance"]
 
 
 def test_what_a_crash_left_is_collected_by_the_next_open(tmp_path: Path) -> None:
