@@ -70,8 +70,7 @@ class Maintenance:
         self._running: asyncio.Task[None] | None = None
         self._shared_due = 0.0
         self._finished = False
-        now = context.ports.clock.elapsed()
-        self._checkpointed = now
+        self._checkpointed = now = context.ports.clock.elapsed()
         self._expiry = ExpirySweep(log, memory)
         self._care = ContentCare(contents, log, memory, context, self._target)
         self._schedule = Schedule(
@@ -327,8 +326,7 @@ class Maintenance:
             self.failing.succeeded("checkpoint")
             return
         before, shared = await self._context.ports.workers.run(self._removable_deletes)
-        refs = [SegmentRef.of(segment) for segment in segments]
-        job = Checkpoint(str(self.log.folder), refs, before, shared, self.memory.provenance)
+        job = Checkpoint(str(self.log.folder), [*map(SegmentRef.of, segments)], before, shared, self.memory.provenance)
         done = await self._context.archiver.do(job, Checkpointed)
         if done.last_sequence:
             self.log.covered, self.log.snapshot_bytes = done.last_sequence, done.size

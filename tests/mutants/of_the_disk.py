@@ -23,6 +23,11 @@ REST = "tests/unit/log/test_descriptors.py::test_an_fdatasync_that_fails_when_a_
 
 MUTANTS = [
     Mutant(
+        "an overflow file goes before the name of its segment is durably gone, after an error", 4, "kvwal/log/log.py",
+        "            self._ports.disk.sync_folder(self.folder)\n", "",
+        "tests/unit/overflow/test_faults.py",
+    ),
+    Mutant(
         "a file gets its name before it is durable", 7, "kvwal/log/files/atomic_file.py",
         "        yield file\n        file.datasync()\n", "        yield file\n",
         f"{RETIRED} {CUTS}",

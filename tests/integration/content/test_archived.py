@@ -333,7 +333,7 @@ def test_bytes_that_came_back_for_the_past_go_again(tmp_path: Path) -> None:
         assert local_files(root) == set()
         assert contents.at(written).get("large") == LARGE
         assert len(local_files(root)) == 1
-        store.map("files")["key"] = "so that there is something to checkpoint"
+        store.map("files")["key"] = "what the next checkpoint has"
         store.checkpoint()
         assert local_files(root) == set()
         assert contents.at(written).get("large") == LARGE

@@ -12,6 +12,7 @@ import pytest
 import kvwal
 from kvwal.log.files.format import OverflowPayload
 from kvwal.log.files.names import OVERFLOW, log_folder
+from kvwal.log.files.preallocation import PreallocatedSegments
 from kvwal.log.overflow.files import OverflowFiles
 from kvwal.log.reader import entry_decoder
 from kvwal.ports.disk import OS_DISK, Space
@@ -152,6 +153,50 @@ def test_the_file_of_a_segment_that_went_goes_later_if_the_disk_fails(
         failing()
         assert OS_DISK.names(overflow_folder(tmp_path)) == []
         assert not store.stats()["businesses"]["jobs"]["maintenance"]
+
+
+class FolderDisk(FakeDisk):
+    """A disk that notes which folders were synced and which files went. `fails`: the next sync of a folder does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[str] = []
+        self.fails = False
+
+    def sync_folder(self, folder: Path) -> None:
+        if self.fails:
+            self.fails = False
+            raise OSError(errno.EIO, "Input/output error", str(folder))
+        super().sync_folder(folder)
+        self.steps.append(f"sync {folder.name}")
+
+    def unlink(self, path: Path) -> None:
+        super().unlink(path)
+        self.steps.append(f"unlink in {path.parent.name}")
+
+
+def test_the_file_of_a_segment_goes_after_the_segments_name_is_durably_gone(tmp_path: Path) -> None:
+    """The disk fails when the name of the segment is to be durably gone: a power cut may bring the segment back."""
+    disk = FolderDisk()
+    with open_store(tmp_path, disk, settings=SETTINGS) as store:
+        store.map("jobs").put_many(LARGE)
+        store.checkpoint()
+        store.map("jobs").put_many(LARGE)
+        begin = PreallocatedSegments.recycle
+
+        def recycle(files: PreallocatedSegments, path: Path) -> None:
+            disk.fails = True
+            begin(files, path)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(PreallocatedSegments, "recycle", recycle)
+            with suppress(kvwal.ArchiveError):
+                store.checkpoint()
+        assert len(OS_DISK.names(overflow_folder(tmp_path))) == 1
+        disk.steps.clear()
+        store.checkpoint()
+        assert OS_DISK.names(overflow_folder(tmp_path)) == []
+    assert disk.steps.index(f"sync {PLACE.node}") < disk.steps.index(f"unlink in {OVERFLOW}")
 
 
 def test_what_a_crash_left_is_collected_by_the_next_open(tmp_path: Path) -> None:
