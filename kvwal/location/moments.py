@@ -22,6 +22,9 @@ from kvwal_archive.parquet.key_ranges import Identity, KeyRange
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_MORE_KEYS = 20
+"""How many times as many keys the second range of a page has as the first one."""
+
 
 class MomentReader:
     """A location as it was after all entries with timestamps up to `timestamp`. See `LocationReader`.
@@ -95,15 +98,20 @@ class _BusinessThen(MemoryReader):
         return map(self._public, islice(then.between(bounds, reverse=reverse), limit))
 
     def page(self, bounds: KeyBounds, after: Identity | None, limit: int) -> list[DataEntry]:
-        """See `BusinessReader.page`. The keys that are there now say how far a range reaches that may have so many entries."""
+        """See `BusinessReader.page`. The keys that are there now say how far a range reaches that may have so many entries.
+
+        Where few of them were there then, the whole rest is read in the end.
+        """
         low, high = bounds.identities() or KeyRange()
         low = low if after is None else max(low, (after[0], after[1] + b"\0"))
         found: list[DataEntry] = []
-        while low < high and len(found) < limit:
-            now = self._business.page(bounds, after, limit)
-            after = (now[-1].key_class, now[-1].key) if len(now) == limit else None
+        for keys in (limit, _MORE_KEYS * limit, 0):
+            now = self._business.page(bounds, after, keys) if keys else []
+            after = (now[-1].key_class, now[-1].key) if keys and len(now) == keys else None
             end = high if after is None else (after[0], after[1] + b"\0")
             found += map(self._public, self._business.as_of(self._timestamp, within=KeyRange(low, end)).all_ordered())
+            if len(found) >= limit or end == high:
+                break
             low = end
         return found[:limit]
 

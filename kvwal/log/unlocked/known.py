@@ -17,8 +17,6 @@ from kvwal.ports.locks import Lock
 
 _READS = 8
 """Reads of a log before its keys are noted, which takes as long as many reads: a program that asks once has no use for it."""
-
-
 MOST_BYTES = 256 << 20
 """About the memory for what is known of all logs together, or for that of the log that was read last."""
 _CHECKED_AFTER = 100
@@ -54,9 +52,8 @@ class KnownLog:
 
     @property
     def held_bytes(self) -> int:
-        """About how much memory the keys take."""
-        with self.lock:
-            return sum(keys.held_bytes for keys in self._segments.values())
+        """About how much memory the keys take. They may be changing meanwhile."""
+        return sum(keys.held_bytes for keys in list(self._segments.values()))
 
     def keep(self, names: Collection[str]) -> None:
         """Forget all other files."""

@@ -21,8 +21,6 @@ IdentityRange = tuple[Identity, Identity]
 """The identities from the first one to before the second one."""
 _Place = tuple[bytes, int]
 """An identity as `ordered` gives it, and the number of a block that has it."""
-
-
 _MOST_FRESH, _PIECE = 200_000, 10_000
 """Places that are in lists of Python: some tens of megabytes, and a few."""
 _ALIKE = 4

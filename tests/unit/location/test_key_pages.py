@@ -20,6 +20,7 @@ import kvwal
 from kvwal.codecs import registry
 from kvwal.entry import DataEntry
 from kvwal.location.moments import MomentReader
+from kvwal.store.read_only import ReadOnlyBusiness
 from kvwal.store.reading.business_reader import BusinessReader
 from kvwal.store.sync import ReadOnlyStore
 from kvwal.structures.map.state import after_prefix
@@ -157,6 +158,26 @@ class Pages(RuleBasedStateMachine):
 
 Pages.TestCase.settings = settings(max_examples=examples(20), stateful_step_count=12, deadline=None)
 TestPages = Pages.TestCase
+
+
+@pytest.mark.parametrize("limit", [1, 10, 500])
+def test_a_page_of_a_moment_before_most_keys_asks_a_few_times(tmp_path: Path, limit: int) -> None:
+    with kvwal.open(tmp_path, flush="os") as store:
+        jobs = store.map("jobs")
+        early = jobs.put_many({f"key-{number:06d}": 0 for number in range(0, 3_000, 999)})
+        jobs.put_many({f"key-{number:06d}": 1 for number in range(3_000)})
+    with kvwal.open(tmp_path, read_only=True) as files:
+        assert isinstance(files, ReadOnlyStore)
+        business = MomentReader(files, early).read_business("jobs")
+        asked: list[Any] = []
+        as_of = ReadOnlyBusiness.as_of
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ReadOnlyBusiness, "as_of", lambda *given, **more: asked.append(more) or as_of(*given, **more))
+            page = business.page(KeyBounds(), None, limit)
+            assert [entry.key for entry in page] == [b"key-%06d" % number for number in range(0, 3_000, 999)][:limit]
+            assert 1 <= len(asked) <= 3
+            assert business.page(KeyBounds(), ("str", b"key-002997"), limit) == []
+            assert business.page(KeyBounds("str", b"key-001", b"key-002"), None, limit)[0].key == b"key-001998"
 
 
 @pytest.mark.parametrize("checkpoints", [False, True])
