@@ -23,7 +23,8 @@ FRESH_SECONDS = 1.0
 """Age up to which an answer that was made for one request serves others, too. Of one that took long see `SLOW_TIMES`."""
 SLOW_TIMES = 10.0
 """An answer serves others for as many times as long as it took to make it, at least: a store that is written to all the time
-costs no more than a tenth of a core for each such answer. A graph of 100,000 data sets takes almost a second.
+costs no more than a tenth of a core for each such answer. A graph of 100,000 data sets takes almost a second. For as long again
+it serves those who come while one of them makes the next.
 """
 ARCHIVED_FRESH_SECONDS = 10.0
 """The same for an archive, which takes longer to read and is itself a minute behind its store."""
@@ -34,27 +35,44 @@ _OF_THE_QUESTION = (ConfigError, Refused, KeyError)
 
 
 class _Made(Generic[T]):
-    """A value that the first request makes, while others wait for it. If that fails, the next request tries again."""
+    """A value that the first request makes, while others wait for it. If that fails, the next request tries again.
 
-    def __init__(self, make: Callable[[LocationReader], T], clock: Clock) -> None:
+    Where there is one from `before`, others do not wait: they take that.
+    """
+
+    def __init__(self, make: Callable[[LocationReader], T], clock: Clock, before: _Made[T] | None = None) -> None:
         self._make = make
         self._clock = clock
+        self._before = before
         self._lock = Lock()
         self._value: list[T] = []
-        self._serves_until = 0.0
+        self._serves_until = self._good_until = 0.0
 
     def of(self, reader: LocationReader) -> T:
         """The value."""
-        with self._lock:
+        if self._value:
+            return self._value[0]
+        if not self._lock.acquire(blocking=self._before is None) and self._before is not None:
+            return self._before._value[0]
+        try:
             if not self._value:
                 began = self._clock.elapsed()
                 self._value.append(self._make(reader))
-                self._serves_until = began + SLOW_TIMES * (self._clock.elapsed() - began)
+                took = self._clock.elapsed() - began
+                if took * SLOW_TIMES > FRESH_SECONDS:
+                    self._serves_until = began + SLOW_TIMES * took
+                    self._good_until = began + 2 * SLOW_TIMES * took
+                self._before = None
             return self._value[0]
+        finally:
+            self._lock.release()
 
-    def serves(self, now: float) -> bool:
-        """Whether it is made, and took so long that it goes on serving."""
-        return now < self._serves_until
+    def later(self, now: float) -> _Made[T] | None:
+        """What stands for it after a second: itself if it goes on serving, or one that is made anew; None if it was quick."""
+        if self._value:
+            fresh = _Made(self._make, self._clock, self) if now < self._good_until else None
+            return self if now < self._serves_until else fresh
+        return self if self._before is not None and now < self._before._good_until else None
 
 
 class _Opened:
@@ -187,8 +205,10 @@ class SharedReader:
         is_same = states is not None and states == generation.states and now - generation.since <= UNCHANGED_SECONDS
         with self._lock:
             if self._generation is generation:  # otherwise another request has just done the same
-                slow = {make: made for make, made in generation.made.items() if made.serves(now)}
-                self._generation = generation._replace(checked=now) if is_same else self._new_generation(slow, states)
+                later = {
+                    make: stands for make, made in generation.made.items() if (stands := made.later(now)) is not None
+                }
+                self._generation = generation._replace(checked=now) if is_same else self._new_generation(later, states)
             return self._generation.made
 
     def _new_generation(self, made: dict[Any, _Made[Any]], states: FileStates | None) -> _Generation:

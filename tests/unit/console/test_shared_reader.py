@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from threading import Barrier, Thread
+from threading import Barrier, Event, Thread
 from typing import Any, cast
 
 import pytest
@@ -97,6 +97,37 @@ def test_what_took_long_serves_ten_times_as_long(setting: Setting) -> None:
     assert setting.location.made > 8, "what took no time is made anew meanwhile"
     setting.clock.seconds += 1.1
     assert made() == setting.location.made
+
+
+def test_others_take_the_answer_of_before_while_one_makes_the_next(setting: Setting) -> None:
+    made, begins, goes_on = [0], Event(), Event()
+    goes_on.set()
+
+    def make_slowly(reader: LocationReader) -> int:
+        setting.clock.seconds += 2
+        made[0] += 1
+        begins.set()
+        assert goes_on.wait(60)
+        return made[0]
+
+    def ask() -> int:
+        with setting.reads.view() as view:
+            return view.made(make_slowly)
+
+    assert ask() == 1
+    setting.clock.seconds += 19
+    begins.clear()
+    goes_on.clear()
+    found: list[int] = []
+    making = Thread(target=lambda: found.append(ask()))
+    making.start()
+    assert begins.wait(60)
+    assert [ask(), ask()] == [1, 1]
+    goes_on.set()
+    making.join()
+    assert (found, ask()) == ([2], 2)
+    setting.clock.seconds += 41
+    assert ask() == 3, "what is too old serves nobody"
 
 
 def test_a_folder_is_read_again_when_a_file_of_it_was_changed(tmp_path: Path) -> None:
