@@ -58,10 +58,6 @@ _CHECKSUM = (
 # The reason of each missed target, by the row's name. A test fails for a miss without a reason, and for a reason whose row has
 # reached its target.
 MISSES: dict[str, str] = {
-    "REST: all of its stages": (
-        "from records alone each of the 100,000 stages is read, decoded and written as a row of 600 bytes. Where the log is kept"
-        " the rows are at hand, and the target is reached."
-    ),
     "1,000 puts in flight (kvwal.aio, sync)": _FAST_DISK,
     "1 thread (sync)": (
         "beside the wait for the disk a put takes the interpreter about 55 µs (docs/decisions/0063-no-compiled-write-path.md). "

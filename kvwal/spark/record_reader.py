@@ -72,16 +72,6 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return _DECODERS[kind]
 
 
-def decoded(found: Iterable[StoredRecord], kind: type[T]) -> Iterator[T]:
-    """`StoredRecord.of` of each record. One call of the decoder is for many of them, which takes half the time."""
-    left = iter(found)
-    while batch := [stored.data for stored in islice(left, _AT_ONCE)]:
-        if all(isinstance(data, bytes) for data in batch):
-            yield from _decoder(list[kind]).decode(b"[%s]" % b",".join(batch))  # type: ignore[valid-type]
-        else:
-            yield from (StoredRecord("", data).of(kind) for data in batch)
-
-
 class RecordReader(Protocol):
     """A source of records, sorted by key."""
 
@@ -110,7 +100,12 @@ class RecordReader(Protocol):
 
 def under(records: RecordReader, folder: str) -> Iterator[StoredRecord]:
     """The records whose keys begin with `folder`, which ends with a slash."""
-    return records.between(folder, folder[:-1] + chr(ord("/") + 1))
+    return records.between(*span_of(folder))
+
+
+def span_of(folder: str) -> tuple[str, str]:
+    """The range of the keys that begin with `folder`, which ends with a slash."""
+    return folder, folder[:-1] + chr(ord("/") + 1)
 
 
 def everything(records: RecordReader) -> Iterator[StoredRecord]:
@@ -234,6 +229,20 @@ class IndexedReader:
     def _summaries(self) -> dict[str, StoredRecord]:
         """The summaries and the marks, which are neighbours, by key. They are decoded when they are asked for."""
         return {stored.key: stored for stored in under(self, index.APPLICATIONS)}
+
+
+def decoded(records: RecordReader, low: str, high: str, kind: type[T]) -> Iterator[T]:
+    """`StoredRecord.of` of each record with a key from `low` to before `high`. One call of the decoder is for many of them."""
+    left: Iterator[Any]
+    if isinstance(records, IndexedReader):
+        left = (entry.value for entry in records.entries(low, high))
+    else:
+        left = (stored.data for stored in records.between(low, high))
+    while batch := list(islice(left, _AT_ONCE)):
+        if all(isinstance(data, bytes) for data in batch):
+            yield from _decoder(list[kind]).decode(b"[%s]" % b",".join(batch))  # type: ignore[valid-type]
+        else:
+            yield from (StoredRecord("", data).of(kind) for data in batch)
 
 
 def reader_of_entries(entries: Iterable[DataEntry]) -> RecordReader:

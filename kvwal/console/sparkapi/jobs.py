@@ -15,7 +15,7 @@ from kvwal.console.sparkapi.serving import Asked, Rows
 from kvwal.console.sparkevents.moments import moment_text
 from kvwal.console.sparkstate.rows import JobRow
 from kvwal.spark.record_keys import job_key, stage_key
-from kvwal.spark.record_reader import RecordReader, StoredRecord, decoded, under
+from kvwal.spark.record_reader import RecordReader, decoded, span_of
 from kvwal.spark.records import MAX_TEXT, Job, Speculation
 
 STATUSES = ("RUNNING", "SUCCEEDED", "FAILED", "UNKNOWN")
@@ -76,22 +76,22 @@ def job_rows(records: RecordReader, prefix: str, number: int | None = None) -> d
     if number is not None:
         first = job_key(prefix, number)
         last = f"{first}\0"
-    jobs = list(decoded(records.between(first, last), Job))
+    jobs = list(decoded(records, first, last, Job))
     stages: dict[int, list[_Stage]] = defaultdict(list)
-    for stage in decoded(_stages_of(records, prefix, None if number is None else jobs), _Stage):
+    for stage in _stages_of(records, prefix, None if number is None else jobs):
         for job in stage.jobs or ([] if stage.job is None else [stage.job]):
             stages[job].append(stage)
     return {job.id: _row(job, stages[job.id]) for job in jobs}
 
 
-def _stages_of(records: RecordReader, prefix: str, jobs: list[Job] | None) -> Iterator[StoredRecord]:
+def _stages_of(records: RecordReader, prefix: str, jobs: list[Job] | None) -> Iterator[_Stage]:
     """The stages of an application; those from the first to the last one that these jobs name, if only they are asked for."""
     if jobs is None:
-        return under(records, f"{prefix}/stage/")
+        return decoded(records, *span_of(f"{prefix}/stage/"), _Stage)
     named = [stage for job in jobs for stage in job.stages]
     if not named:
         return iter(())
-    return records.between(stage_key(prefix, min(named), 0), stage_key(prefix, max(named) + 1, 0))
+    return decoded(records, stage_key(prefix, min(named), 0), stage_key(prefix, max(named) + 1, 0), _Stage)
 
 
 def _row(job: Job, ran: list[_Stage]) -> JobRow:

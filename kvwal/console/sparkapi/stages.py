@@ -19,7 +19,7 @@ from kvwal.console.sparkevents.moments import moment_text
 from kvwal.console.sparkstate.rows import StageRow, StageState
 from kvwal.console.sparkstate.summaries import executor_distributions, task_distributions
 from kvwal.spark.record_keys import job_key, stage_part
-from kvwal.spark.record_reader import RecordReader, decoded, under
+from kvwal.spark.record_reader import RecordReader, decoded, span_of
 from kvwal.spark.records import Error, Job, Totals
 
 STATUSES = ("ACTIVE", "COMPLETE", "FAILED", "PENDING", "SKIPPED")
@@ -151,14 +151,11 @@ class _Stage(Totals, gc=False):
 
 def stage_rows(records: RecordReader, prefix: str, stage: str = "") -> dict[tuple[int, int], StageRow]:
     """The stages of an application from its records, or the attempts of one. A field that they do not know is left out."""
-    found = under(records, f"{prefix}/stage/{stage}")
+    found = decoded(records, *span_of(f"{prefix}/stage/{stage}"), _Stage)
     if not stage:
-        jobs = {job.id: job for job in decoded(under(records, f"{prefix}/job/"), Job)}
-        return {
-            (each.id, each.attempt): _row(each, jobs.get(-1 if each.job is None else each.job))
-            for each in decoded(found, _Stage)
-        }
-    attempts = list(decoded(found, _Stage))
+        jobs = {job.id: job for job in decoded(records, *span_of(f"{prefix}/job/"), Job)}
+        return {(each.id, each.attempt): _row(each, jobs.get(-1 if each.job is None else each.job)) for each in found}
+    attempts = list(found)
     jobs = {job.id: job for job in _jobs(records, prefix, {each.job for each in attempts if each.job is not None})}
     return {(each.id, each.attempt): _row(each, jobs.get(-1 if each.job is None else each.job)) for each in attempts}
 
