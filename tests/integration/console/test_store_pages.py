@@ -207,7 +207,8 @@ def test_pages_of_keys_go_on(browser: Browser, url: str) -> None:
     with reader(browser, scripts=False) as reading:
         page = reading.open(f"{url}/store/jobs")
         seen = page.locator("tbody tr").count()
-        page.click("a[rel=next]")
+        with page.expect_navigation():
+            page.click("a[rel=next]")
         assert seen + page.locator("tbody tr").count() == 56
         assert page.locator("a[rel=next]").count() == 0
 
