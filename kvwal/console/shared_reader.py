@@ -52,8 +52,11 @@ class _Made(Generic[T]):
         """The value."""
         if self._value:
             return self._value[0]
-        if not self._lock.acquire(blocking=self._before is None) and self._before is not None:
-            return self._before._value[0]
+        before = self._before  # of another thread that has made it meanwhile there is none any more
+        if before is None:
+            self._lock.acquire()
+        elif not self._lock.acquire(blocking=False):
+            return before._value[0]
         try:
             if not self._value:
                 began = self._clock.elapsed()
@@ -205,10 +208,12 @@ class SharedReader:
         is_same = states is not None and states == generation.states and now - generation.since <= UNCHANGED_SECONDS
         with self._lock:
             if self._generation is generation:  # otherwise another request has just done the same
-                later = {
-                    make: stands for make, made in generation.made.items() if (stands := made.later(now)) is not None
-                }
-                self._generation = generation._replace(checked=now) if is_same else self._new_generation(later, states)
+                if is_same:
+                    self._generation = generation._replace(checked=now)
+                else:
+                    later = {make: made.later(now) for make, made in generation.made.items()}
+                    kept = {make: made for make, made in later.items() if made is not None}
+                    self._generation = self._new_generation(kept, states)
             return self._generation.made
 
     def _new_generation(self, made: dict[Any, _Made[Any]], states: FileStates | None) -> _Generation:

@@ -12,7 +12,14 @@ from typing import Any, cast
 import pytest
 
 import kvwal
-from kvwal.console.shared_reader import ARCHIVED_FRESH_SECONDS, FRESH_SECONDS, UNCHANGED_SECONDS, SharedReader, View
+from kvwal.console.shared_reader import (
+    ARCHIVED_FRESH_SECONDS,
+    FRESH_SECONDS,
+    UNCHANGED_SECONDS,
+    SharedReader,
+    View,
+    _Made,
+)
 from kvwal.errors import ArchiveError, ConfigError
 from kvwal.location.archived import ArchiveReader
 from kvwal.location.readers import LocationReader
@@ -128,6 +135,28 @@ def test_others_take_the_answer_of_before_while_one_makes_the_next(setting: Sett
     assert (found, ask()) == ([2], 2)
     setting.clock.seconds += 41
     assert ask() == 3, "what is too old serves nobody"
+
+
+def test_an_answer_that_is_made_just_then_is_no_error(setting: Setting) -> None:
+    """Another thread ends making the next answer between two steps of one that takes the answer of before."""
+    setting.clock.seconds = 5.0
+    before = _Made(lambda reader: "before", setting.clock)
+    assert before.of(cast(Any, None)) == "before"
+    made = _Made(lambda reader: "next", setting.clock, before)
+
+    class Held:
+        def acquire(self, blocking: bool = True) -> bool:
+            assert not blocking
+            made._value.append("next")
+            made._before = None
+            return False
+
+        def release(self) -> None:
+            raise AssertionError("another thread holds it")
+
+    made._lock = cast(Any, Held())
+    assert made.of(cast(Any, None)) == "before"
+    assert made.of(cast(Any, None)) == "next"
 
 
 def test_a_folder_is_read_again_when_a_file_of_it_was_changed(tmp_path: Path) -> None:
