@@ -98,9 +98,8 @@ class _BusinessThen(MemoryReader):
         return map(self._public, islice(then.between(bounds, reverse=reverse), limit))
 
     def page(self, bounds: KeyBounds, after: Identity | None, limit: int) -> list[DataEntry]:
-        """See `BusinessReader.page`. The keys that are there now say how far a range reaches that may have so many entries.
-
-        Where few of them were there then, the whole rest is read in the end.
+        """See `BusinessReader.page`. The map of now mostly has the same keys, so a page of it gives the key up to which the map
+        of then is read. If that has too few entries, a larger page does, and in the end the whole rest is read.
         """
         low, high = bounds.identities() or KeyRange()
         low = low if after is None else max(low, (after[0], after[1] + b"\0"))

@@ -65,8 +65,8 @@ def latest_entries(
 def page_ends(logs: Sequence[KnownLog], low: Identity, high: Identity) -> Iterator[Identity]:
     """Ends of ever larger ranges that begin at `low`, the last of which is `high`: the first ones have few blocks of segments.
 
-    A caller that wants some entries from `low` on asks for the first range that has so many. Otherwise all entries that the
-    segments have of the range would be in memory. The keys of the logs are noted.
+    The caller reads one range after the other until a range has enough entries: a read of the whole range would hold all of its
+    entries in the segments in memory. The keys of the logs are noted.
     """
     count = _FIRST_PLACES
     while ends := [end for log in logs if (end := log.after(low, count)) is not None and end < high]:

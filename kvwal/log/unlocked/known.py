@@ -87,7 +87,7 @@ class KnownSegments:
             return self._last(folder)
 
     def read(self, folder: Path) -> KnownLog | None:
-        """The log in a folder, which is read once more. None while nothing is noted, and it was read a few times only."""
+        """Count a read of the log in a folder. Returns the log, or None if nothing is noted of it and it was read a few times."""
         with self._lock:
             self._reads += 1
             reads = self._reads_of[folder] = self._reads_of.get(folder, 0) + 1

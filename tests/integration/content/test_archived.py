@@ -320,7 +320,7 @@ def test_bytes_that_only_an_old_part_of_the_log_names_go_once_a_snapshot_covers_
 
 
 def test_bytes_that_came_back_for_the_past_go_again(tmp_path: Path) -> None:
-    """What was deleted is read once more from the archive. Nobody changes a content after that, so no change lets it go."""
+    """A reader gets a deleted content from the archive. Nobody changes a content after that, so no change lets its file go."""
     root, settings = tmp_path / "root", kvwal.Settings(content_keep_seconds=0)
     with kvwal.open(root, archive=tmp_path / "archive", settings=settings) as store:
         contents = store.content("files")
