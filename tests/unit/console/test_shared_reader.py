@@ -144,7 +144,7 @@ def test_an_answer_that_is_made_just_then_is_no_error(setting: Setting) -> None:
     assert before.of(cast(Any, None)) == "before"
     made = _Made(lambda reader: "next", setting.clock, before)
 
-    class Held:
+    class TakenLock:
         def acquire(self, blocking: bool = True) -> bool:
             assert not blocking
             made._value.append("next")
@@ -154,7 +154,7 @@ def test_an_answer_that_is_made_just_then_is_no_error(setting: Setting) -> None:
         def release(self) -> None:
             raise AssertionError("another thread holds it")
 
-    made._lock = cast(Any, Held())
+    made._lock = cast(Any, TakenLock())
     assert made.of(cast(Any, None)) == "before"
     assert made.of(cast(Any, None)) == "next"
 
