@@ -51,6 +51,11 @@ class ObjectInfo(NamedTuple):
     size: int
     modified_ms: int
 
+    @property
+    def row_bytes(self) -> int:
+        """The average length of key and value of its rows, at least 1."""
+        return self.footer.data_bytes // max(1, self.footer.rows) + 1
+
 
 class Coverage(NamedTuple):
     """The part of one log that the archive holds.

@@ -164,7 +164,7 @@ def _read_through(objects: Objects, info: ObjectInfo, folder: Path) -> str:
     import pyarrow.parquet as pq
 
     path = checked_file(objects, info, folder)
-    rows_at_once = max(1, min(BATCH_ROWS, BATCH_BYTES // (info.footer.data_bytes // info.footer.rows + 1)))
+    rows_at_once = max(1, min(BATCH_ROWS, BATCH_BYTES // info.row_bytes))
     check = _RowCheck()
     try:
         with as_damage(info.key), pq.ParquetFile(path, pre_buffer=False, buffer_size=READ_BUFFER_BYTES) as file:

@@ -13,9 +13,8 @@ from kvwal_archive.layout import MAX_NUMBER, Place
 from kvwal_archive.lost_tails import check_moment, lost_tails
 from kvwal_archive.merge import MergeSource, all_rows, latest_batches
 from kvwal_archive.objects import Objects
-from kvwal_archive.parquet.columns import Columns, find_class, find_rows, holding, open_ranges
-from kvwal_archive.parquet.key_ranges import KeyRange
-from kvwal_archive.parquet.metadata import as_damage
+from kvwal_archive.parquet.columns import find_class, find_rows, holding, open_ranges
+from kvwal_archive.parquet.key_ranges import KeyRange, rows_within
 from kvwal_archive.parquet.rows import COLUMNS, IDENTITY, node_schema, schema, sorted_rows
 from kvwal_archive.reader import ObjectInfo, checked, event_objects, listed_again, live_objects, without_gaps
 from kvwal_archive.registry import registered
@@ -166,12 +165,12 @@ def latest_of(
         for part in node_parts:
             if part.base:
                 base = [opened(info) for info in part.base]
-                sources.append(MergeSource(part.place.node, base, row_bytes=max(map(_row_bytes, part.base))))
+                sources.append(MergeSource(part.place.node, base, row_bytes=max(info.row_bytes for info in part.base)))
             for info in part.infos:
-                source = MergeSource(part.place.node, [opened(info)], part.up_to, _row_bytes(info), part.after.sequence)
+                source = MergeSource(part.place.node, [opened(info)], part.up_to, info.row_bytes, part.after.sequence)
                 sources.append(source)
             sources += [
-                MergeSource(part.place.node, [opened(info)], part.up_to, _row_bytes(info)) for info in part.events
+                MergeSource(part.place.node, [opened(info)], part.up_to, info.row_bytes) for info in part.events
             ]
         sources += [MergeSource(node, table, row_bytes=table.nbytes // max(1, len(table)) + 1) for node, table in tails]
         yield from latest_batches(sources, at)
@@ -188,43 +187,25 @@ def _sources_within(
         columns = files.enter_context(open_ranges(objects, info, ranges))
         if not columns.groups:
             continue
-        stream = partial(_stream_within, columns, ranges)
+        stream = partial(columns.within, ranges)
         limits = (None if info in part.base else part.up_to, part.after.sequence if info in part.infos else 0)
         memory_left -= info.size
         if memory_left < 0:
-            yield MergeSource(part.place.node, stream, limits[0], _row_bytes(info), limits[1])
+            yield MergeSource(part.place.node, stream, limits[0], info.row_bytes, limits[1])
         elif batches := list(stream()):
             rows = pa.Table.from_batches(batches).cast(schema())
-            yield MergeSource(part.place.node, rows, limits[0], _row_bytes(info), limits[1])
+            yield MergeSource(part.place.node, rows, limits[0], info.row_bytes, limits[1])
 
 
 def _all_of(part: NodePart) -> tuple[ObjectInfo, ...]:
     return (*part.base, *part.infos, *part.events)
 
 
-def _stream_within(columns: Columns, ranges: Sequence[KeyRange], rows: int | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows in the ranges, in order. After the last one, every byte of the row groups is checked."""
-    with as_damage(columns.key):
-        for batch in columns.batches(rows):
-            yield from _within(batch, ranges)
-        columns.check()
-
-
 def _rows_within(rows: pa.Table, ranges: Sequence[KeyRange]) -> pa.Table:
     import pyarrow as pa
 
-    found = [part for batch in rows.combine_chunks().to_batches() for part in _within(batch, ranges)]
+    found = [part for batch in rows.combine_chunks().to_batches() for part in rows_within(batch, ranges)]
     return pa.Table.from_batches(found, schema=rows.schema)
-
-
-def _within(batch: pa.RecordBatch, ranges: Sequence[KeyRange]) -> Iterator[pa.RecordBatch]:
-    """The rows of the ranges, of a batch that is sorted by identity."""
-    return (part for key_range in ranges if (part := key_range.rows(batch)).num_rows)
-
-
-def _row_bytes(info: ObjectInfo) -> int:
-    """The average length of key and value of an object's rows."""
-    return info.footer.data_bytes // info.footer.rows + 1
 
 
 def history(

@@ -12,12 +12,12 @@ from kvwal.key_class import OWN_MAP
 from kvwal.location.readers import LocationReader, MemoryReader
 from kvwal.location.sql_source import LocationSource
 from kvwal.store.contents.sources import StoredSource
-from kvwal.store.reading.business_reader import BusinessReader
+from kvwal.store.reading.business_reader import BusinessReader, range_after
 from kvwal.structures.business import Memory
 from kvwal.structures.map.lazy_memory import LazyMemory
 from kvwal.structures.map.view import KeyBounds
 from kvwal.values.reader import StoredValues
-from kvwal_archive.parquet.key_ranges import Identity, KeyRange
+from kvwal_archive.parquet.key_ranges import Identity, KeyRange, next_identity
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,7 +77,7 @@ class _BusinessThen(MemoryReader):
 
     def find(self, key_class: str, key: bytes) -> DataEntry | None:
         """See `BusinessReader.find`."""
-        then = self._business.as_of(self._timestamp, within=KeyRange((key_class, key), (key_class, key + b"\0")))
+        then = self._business.as_of(self._timestamp, within=KeyRange((key_class, key), next_identity((key_class, key))))
         entry = then.lookup(key_class, key)
         return None if entry is None else self._public(entry)
 
@@ -101,13 +101,12 @@ class _BusinessThen(MemoryReader):
         """See `BusinessReader.page`. The map of now mostly has the same keys, so a page of it gives the key up to which the map
         of then is read. If that has too few entries, a larger page does, and in the end the whole rest is read.
         """
-        low, high = bounds.identities() or KeyRange()
-        low = low if after is None else max(low, (after[0], after[1] + b"\0"))
+        low, high = range_after(bounds, after)
         found: list[DataEntry] = []
         for keys in (limit, _MORE_KEYS * limit, 0):
             now = self._business.page(bounds, after, keys) if keys else []
             after = (now[-1].key_class, now[-1].key) if keys and len(now) == keys else None
-            end = high if after is None else (after[0], after[1] + b"\0")
+            end = high if after is None else next_identity(after)
             found += map(self._public, self._business.as_of(self._timestamp, within=KeyRange(low, end)).all_ordered())
             if len(found) >= limit or end == high:
                 break

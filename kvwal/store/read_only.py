@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,7 +18,7 @@ from kvwal.history.feeds.feeds import FilesFeed
 from kvwal.history.feeds.lost_tails import warn_of
 from kvwal.history.provenance.reader import LogEvents
 from kvwal.history.reads.merged_scan import live_in_order
-from kvwal.history.reads.range_reader import latest_entries, live_entries, page_ends
+from kvwal.history.reads.range_reader import latest_blocks, live_entries, page_ends
 from kvwal.history.reads.stable_read import read_settled
 from kvwal.history.reads.structure_rows import is_selected, selected_ranges
 from kvwal.history.reads.tail_reader import Identity, latest_of, merged_entries, note_keys
@@ -30,7 +31,7 @@ from kvwal.sql.source import FileSource
 from kvwal.store.absent import no_such_log
 from kvwal.store.contents.sources import StoredSource, source_of_logs
 from kvwal.store.options import Options
-from kvwal.store.reading.business_reader import BusinessReader, WantedIdentity, in_direction
+from kvwal.store.reading.business_reader import BusinessReader, WantedIdentity, in_direction, range_after
 from kvwal.structures.guards import guards_alone
 from kvwal.structures.map.lazy_memory import LazyMemory
 from kvwal.structures.map.state import MapState, after_prefix, to_state
@@ -153,8 +154,7 @@ class ReadOnlyBusiness(BusinessReader):
 
     def page(self, bounds: KeyBounds, after: Identity | None, limit: int) -> list[DataEntry]:
         """See `BusinessReader.page`. Of the files not much more is read than the page has."""
-        low, high = bounds.identities() or KeyRange()
-        low = low if after is None else max(low, (after[0], after[1] + b"\0"))
+        low, high = range_after(bounds, after)
         found: list[DataEntry] = []
         while low < high and len(found) < limit:
             entries, low = self._first_of_map(low, high, limit - len(found))
@@ -222,7 +222,8 @@ class ReadOnlyBusiness(BusinessReader):
     def _queue_entries(self, places: Sequence[Place], structure: str | None = None) -> Iterator[Entry]:
         options = self._options
         shows = is_of_any_queue if structure is None else of_structure(structure)
-        return latest_entries(options.disk, options.root, places, *range_of_queue(structure), shows, self._known)
+        blocks = latest_blocks(options.disk, options.root, places, *range_of_queue(structure), shows, self._known)
+        return chain.from_iterable(blocks)
 
     def between(self, low: Identity, high: Identity, shows: Callable[[str], bool] = is_of_map) -> Iterator[DataEntry]:
         """The latest entries with identities from `low` to before `high`, sorted. Of a snapshot only that range is read.

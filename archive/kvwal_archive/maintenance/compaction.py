@@ -189,7 +189,7 @@ def run(objects: Objects, place: Place, job: Rewrite, apart: Apart | None = None
         if apart is not None:
             put_events(objects, place, job.inputs, files, apart, kept.events_until)
         sources = [
-            MergeSource(place.node, [file], row_bytes=info.footer.data_bytes // max(1, info.footer.rows) + 1)
+            MergeSource(place.node, [file], row_bytes=info.row_bytes)
             for file, info in zip(files, job.inputs, strict=True)
         ]
         output = folder / "output"

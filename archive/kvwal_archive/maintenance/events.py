@@ -58,7 +58,7 @@ def put_events(
     be kept.
     """
     sources = [
-        MergeSource(place.node, stream, row_bytes=_row_bytes(info))
+        MergeSource(place.node, stream, row_bytes=info.row_bytes)
         for info, file in zip(inputs, files, strict=True)
         if (stream := _events_of(file, apart)) is not None
     ]
@@ -156,7 +156,7 @@ def _merge(objects: Objects, place: Place, listed: Sequence[tuple[str, int, int]
     ):
         files = [opened.enter_context(open_copy(checked_file(objects, info, folder))) for info in infos]
         sources = [
-            MergeSource(place.node, [file], row_bytes=_row_bytes(info)) for file, info in zip(files, infos, strict=True)
+            MergeSource(place.node, [file], row_bytes=info.row_bytes) for file, info in zip(files, infos, strict=True)
         ]
         return _put(objects, place, sources, apart, _seals(infos), MAX_NUMBER)
 
@@ -165,10 +165,6 @@ def _seals(inputs: Sequence[ObjectInfo]) -> Seals:
     """Events are no part of the chain of seals: what is told of are the log and its last seal."""
     last = max(inputs, key=lambda info: info.span.last).footer
     return Seals(last.log_id, 0, last.seal_crcs[-1:])
-
-
-def _row_bytes(info: ObjectInfo) -> int:
-    return info.footer.data_bytes // info.footer.rows + 1
 
 
 def _put(

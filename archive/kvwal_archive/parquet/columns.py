@@ -11,7 +11,7 @@ import msgspec
 
 from kvwal_archive.objects import Objects, Range
 from kvwal_archive.parquet.chunks import DIGITS, Chunk, ChunkFile, chunks_of
-from kvwal_archive.parquet.key_ranges import KeyRange, keys_sought
+from kvwal_archive.parquet.key_ranges import KeyRange, keys_sought, rows_within
 from kvwal_archive.parquet.lookup import Sought, candidates, find_groups
 from kvwal_archive.parquet.metadata import as_damage, check_body, damaged, read_metadata
 from kvwal_archive.parquet.rows import COLUMNS, schema
@@ -42,6 +42,13 @@ class Columns(NamedTuple):
         if self.groups:
             rows = rows or max(1, min(BATCH_ROWS, BATCH_BYTES // self.row_bytes))
             yield from self.parquet.iter_batches(batch_size=rows, row_groups=self.groups, columns=self.names)
+
+    def within(self, ranges: Sequence[KeyRange], rows: int | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of the ranges, in order, in batches that are not empty. After the last one every byte is checked."""
+        with as_damage(self.key):
+            for batch in self.batches(rows):
+                yield from rows_within(batch, ranges)
+            self.check()
 
     def check(self) -> None:
         """Raise ArchiveDamaged if a byte of these columns is not as it was written. Bytes not read yet are read."""
@@ -106,7 +113,7 @@ def _open(objects: Objects, info: ObjectInfo, names: list[str], sought: Sought, 
         parquet = pq.ParquetFile(
             chunks, metadata=metadata, page_checksum_verification=True, pre_buffer=False, buffer_size=buffer_bytes
         )
-        yield Columns(info.key, names, groups, info.footer.data_bytes // info.footer.rows + 1, parquet, chunks)
+        yield Columns(info.key, names, groups, info.row_bytes, parquet, chunks)
 
 
 def _parts(file: BinaryIO, ranges: Iterable[Range]) -> Iterator[bytes]:

@@ -29,12 +29,22 @@ class KeyRange(NamedTuple):
     @property
     def only_key(self) -> bytes | None:
         """The key of the only identity of the range; None if it can have more than one."""
-        return self.low[1] if self.high == (self.low[0], self.low[1] + b"\0") else None
+        return self.low[1] if self.high == next_identity(self.low) else None
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of the range. The batch is sorted by identity."""
         begin = _position(batch, self.low)
         return batch.slice(begin, max(0, _position(batch, self.high) - begin))
+
+
+def rows_within(batch: pa.RecordBatch, ranges: Iterable[KeyRange]) -> Iterator[pa.RecordBatch]:
+    """The rows of the ranges, of a batch that is sorted by identity. Ranges without a row give nothing."""
+    return (part for key_range in ranges if (part := key_range.rows(batch)).num_rows)
+
+
+def next_identity(identity: Identity) -> Identity:
+    """The least identity after this one."""
+    return identity[0], identity[1] + b"\0"
 
 
 def class_range(key_class: str) -> KeyRange:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from kvwal_archive.merge import MergeSource, all_batches, latest_batches
 from kvwal_archive.objects import Objects
-from kvwal_archive.parquet.columns import BUFFER_BYTES, Columns, open_ranges
+from kvwal_archive.parquet.columns import BUFFER_BYTES, open_ranges
 from kvwal_archive.parquet.key_ranges import KeyRange
-from kvwal_archive.parquet.metadata import as_damage
 from kvwal_archive.parquet.rows import COLUMNS, schema
 from kvwal_archive.spark.plan import Partition, ScannedObject
 
@@ -54,9 +53,8 @@ def _sources(files: ExitStack, objects: Objects, partition: Partition) -> list[M
             sources.append(MergeSource(scanned.node, rows, after=scanned.after))
             continue
         opened = files.enter_context(open_ranges(objects, scanned.info, partition.ranges, buffer))
-        average = scanned.info.footer.data_bytes // scanned.info.footer.rows + 1
-        stream = partial(_stream, opened, partition.ranges)
-        sources.append(MergeSource(scanned.node, stream, row_bytes=average, after=scanned.after))
+        stream = partial(opened.within, partition.ranges)
+        sources.append(MergeSource(scanned.node, stream, row_bytes=scanned.info.row_bytes, after=scanned.after))
     return sources
 
 
@@ -64,14 +62,5 @@ def _table(objects: Objects, scanned: ScannedObject, ranges: Sequence[KeyRange])
     import pyarrow as pa
 
     with open_ranges(objects, scanned.info, ranges) as opened:
-        batches = list(_stream(opened, ranges))
+        batches = list(opened.within(ranges))
     return pa.Table.from_batches(batches).cast(schema()) if batches else schema().empty_table()
-
-
-def _stream(opened: Columns, ranges: Sequence[KeyRange], rows: int | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of the ranges, in order. After the last one, every byte of the row groups is checked."""
-    with as_damage(opened.key):
-        for batch in opened.batches(rows):
-            found = (key_range.rows(batch) for key_range in ranges)
-            yield from (rows_of_range for rows_of_range in found if rows_of_range.num_rows)
-        opened.check()

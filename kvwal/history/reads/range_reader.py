@@ -45,21 +45,8 @@ def live_entries(
     The answer shows each log as it is when its first entry is asked for: the files of its snapshot are held open until the
     iterator ends, because a checkpoint may replace them meanwhile. Raises `CorruptLog`.
     """
-    blocks = _latest(disk, root, places, low, high, shows, known)
+    blocks = latest_blocks(disk, root, places, low, high, shows, known)
     return chain.from_iterable([entry for entry in block if is_live(entry, now_ms)] for block in blocks)
-
-
-def latest_entries(
-    disk: Disk,
-    root: Path,
-    places: Iterable[Place],
-    low: Identity,
-    high: Identity,
-    shows: Callable[[str], bool],
-    known: KnownSegments | None = None,
-) -> Iterator[Entry]:
-    """As `live_entries`, with the deletes and the expired entries that the logs still have."""
-    return chain.from_iterable(_latest(disk, root, places, low, high, shows, known))
 
 
 def page_ends(logs: Sequence[KnownLog], low: Identity, high: Identity) -> Iterator[Identity]:
@@ -75,16 +62,19 @@ def page_ends(logs: Sequence[KnownLog], low: Identity, high: Identity) -> Iterat
     yield high
 
 
-def _latest(
+def latest_blocks(
     disk: Disk,
     root: Path,
     places: Iterable[Place],
     low: Identity,
     high: Identity,
     shows: Callable[[str], bool],
-    known: KnownSegments | None,
+    known: KnownSegments | None = None,
 ) -> Iterator[list[Entry]]:
-    """See `latest_entries`. Hundreds of thousands of entries may pass here: blocks take a third of the time."""
+    """As `live_entries`, in blocks, with the deletes and the expired entries that the logs still have. A block may be empty.
+
+    Hundreds of thousands of entries may pass here, so no step is for one of them.
+    """
     with ExitStack() as opened:
         found, logs = FoundMarks(), list[tuple[str, Iterator[list[Entry]]]]()
         for place in sorted(places, key=lambda place: place.node):

@@ -9,8 +9,7 @@ from typing import Protocol
 
 from kvwal.entry import Entry
 from kvwal.key_class import DROPPED
-
-Identity = tuple[str, bytes]
+from kvwal.log.unlocked.segment_keys import Identity
 
 
 class Sink(Protocol):

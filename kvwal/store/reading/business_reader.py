@@ -13,7 +13,7 @@ from kvwal.key_class import OWN_MAP
 from kvwal.store.contents.sources import StoredSource
 from kvwal.structures.business import Memory
 from kvwal.structures.map.view import KeyBounds
-from kvwal_archive.parquet.key_ranges import Identity, KeyRange
+from kvwal_archive.parquet.key_ranges import Identity, KeyRange, next_identity
 
 WantedIdentity = Callable[[bytes, str], bool]
 """Whether a key is wanted, by its bytes and its class."""
@@ -94,3 +94,9 @@ class BusinessReader(ABC):
 def in_direction(entries: Iterable[DataEntry], reverse: bool, limit: int | None) -> Iterator[DataEntry]:
     """Sorted entries as a range gives them: see `BusinessReader.within`."""
     return reversed(deque(entries, limit)) if reverse else islice(entries, limit)
+
+
+def range_after(bounds: KeyBounds, after: Identity | None) -> KeyRange:
+    """The identities within these bounds, without those up to `after` if it is given."""
+    within = KeyRange(*(bounds.identities() or KeyRange()))
+    return within if after is None else within._replace(low=max(within.low, next_identity(after)))
