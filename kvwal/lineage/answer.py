@@ -52,7 +52,7 @@ def answer(lineage: Lineage, dataset: Key, *, up: bool, down: bool, depth: int |
     uses = _Uses(lineage)
     ways = [way for way, asked in ((True, up), (False, down)) if asked]
     walks = {way: graph.walk(dataset, up=way, depth=depth) for way in ways}
-    steps = {way: [_step(graph, uses, each) for each in walk] for way, walk in walks.items()}
+    steps = {way: sorted((_step(graph, uses, each) for each in walk), key=_place) for way, walk in walks.items()}
     seen = {run for walk in walks.values() for each in walk for run in each.runs}
     seen |= {run for way in ways for run in graph.beside(dataset, up=way)}
     columns = {
@@ -83,6 +83,11 @@ def _named(name: DatasetName) -> dict[str, str]:
 
 def _step(graph: Graph, uses: _Uses, reached: Reached) -> Step:
     return Step(graph.name(reached.dataset), reached.depth, uses.of(reached.runs))
+
+
+def _place(step: Step) -> tuple[int, str]:
+    """Nearest first, and by name: the order of a plan's scans is not the reader's, and changes from run to run."""
+    return step.depth, step.name.text
 
 
 class _Uses:
