@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvwal.errors import CorruptLog
-from kvwal.history.provenance.bounded_cache import BoundedCache
+from kvwal.history.bounded_cache import BoundedCache
 from kvwal.history.provenance.older_terms import ParquetTerms
 from kvwal.history.provenance.tables import EVENT, event_of, schemas, tables_of
 from kvwal.history.provenance.terms import DamagedTermsError, TermsFile, encoded_terms

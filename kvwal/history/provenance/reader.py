@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kvwal.entry import Entry
-from kvwal.history.provenance.bounded_cache import BoundedCache
+from kvwal.history.bounded_cache import BoundedCache
 from kvwal.history.provenance.files import EventCache, OpenEventFile, whole_files
 from kvwal.history.provenance.unreadable import readable_events
 from kvwal.history.reads.tail_reader import LOOKS, open_range

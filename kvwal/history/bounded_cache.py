@@ -28,19 +28,28 @@ class BoundedCache(Generic[K, V]):
 
     def get(self, key: K, make: Callable[[], V]) -> V:
         """The value of a key, made if it is not here. Two threads may make it at the same time."""
+        kept = self.found(key)
+        if kept is None:
+            kept = make()
+            self.put(key, kept)
+        return kept
+
+    def found(self, key: K) -> V | None:
+        """The value of a key, None if it is not here."""
         with self._lock:
             kept = self._kept.get(key)
             if kept is not None:
                 self._kept.move_to_end(key)
-                return kept
-        made = make()
+            return kept
+
+    def put(self, key: K, value: V) -> None:
+        """Keep a value, instead of the one that has its key."""
         with self._lock:
             self._drop(key)
-            self._kept[key] = made
-            self._weight += self._weigh(made)
+            self._kept[key] = value
+            self._weight += self._weigh(value)
             while self._weight > self._most and len(self._kept) > 1:
                 self._drop(next(iter(self._kept)))
-        return made
 
     def keep_only(self, wanted: Callable[[K], bool]) -> None:
         """Let go the values of other keys."""
