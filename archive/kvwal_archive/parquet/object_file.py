@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROW_GROUP_ROWS = 128 << 10
-ROW_GROUP_BYTES = 32 << 20
-"""Bytes of rows after which a row group ends, where rows come as a stream."""
+ROW_GROUP_BYTES = 8 << 20
+"""About the bytes of rows in a row group: the least that a reader of a few keys decodes."""
 WRITE_BATCH_ROWS = 1024
 PAGE_BYTES = 1 << 20
 
@@ -74,8 +74,9 @@ def bytes_of(rows: pa.Table | pa.RecordBatch) -> int:
 
 
 def groups_of(table: pa.Table) -> Iterator[pa.Table]:
-    """The row groups of rows that are in memory."""
-    return (table.slice(first, ROW_GROUP_ROWS) for first in range(0, len(table), ROW_GROUP_ROWS))
+    """The row groups of rows that are in memory, all of one number of rows."""
+    rows = max(1, min(ROW_GROUP_ROWS, ROW_GROUP_BYTES * len(table) // (bytes_of(table) + 1)))
+    return (table.slice(first, rows) for first in range(0, len(table), rows))
 
 
 def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

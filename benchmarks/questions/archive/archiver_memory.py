@@ -13,7 +13,7 @@ QUESTION = Question(
     "the same job on a tenth of the log.",
     "what the process takes before the job: a figure is the growth of its resident memory, from before the job to its highest."
     f" The bounds of rows in memory are {SMALL['kvwal_archive.merge.BATCH_BYTES'] >> 20} MiB here, so that a log of"
-    " 160 MB is many times as large as they are. In use a row group ends at 32 MiB.",
+    " 160 MB is many times as large as they are. In use a row group ends at 8 MiB.",
 )
 JOBS = {"seed": "An archive that begins with the snapshot", "put": "Segments of a log"}
 MIB = 1 << 20

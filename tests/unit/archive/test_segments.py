@@ -339,6 +339,20 @@ def test_only_row_groups_that_may_hold_the_key_are_read(objects: Objects) -> Non
     assert len(find_rows(objects, info, "int", b"key-003")) == 0
 
 
+def test_a_row_group_ends_where_it_has_the_bytes_of_one(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader of one key decodes as little of an object whose rows were in memory as of one that was streamed."""
+    monkeypatch.setattr("kvwal_archive.parquet.object_file.ROW_GROUP_BYTES", 500)
+    fill(objects, PLACE, [(1, 200)])
+    (info,) = live_objects(objects, PLACE)
+    metadata = pq.read_metadata(io.BytesIO(objects.read(info.key)))
+    groups = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+    assert sum(groups) == 200
+    assert len(groups) > 2
+    assert 250 < max(groups) * info.row_bytes <= 500 + max(groups)
+    assert read_rows(objects, info).num_rows == 200
+    assert len(find_rows(objects, info, "str", b"key-003")) > 0
+
+
 def test_places_do_not_mix(objects: Objects) -> None:
     fill(objects, place("a"), [(1, 10)])
     fill(objects, place("ab"), [(1, 20)])
