@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import NamedTuple
 
 from kvwal_archive.errors import InvalidName
@@ -165,8 +166,9 @@ def object_key(place: Place, span: Span) -> str:
     return f"{place.prefix}/{span.first:020d}-{span.last:020d}{horizon}.parquet"
 
 
+@lru_cache(maxsize=1 << 14)
 def parse_object_key(key: str) -> tuple[Place, Span] | None:
-    """The place and span of a key that `object_key` built, or None for any other string."""
+    """The place and span of a key that `object_key` built, or None for any other string. A reader lists the same keys often."""
     place, name = _split(key)
     match = _OBJECT.fullmatch(name)
     if place is None or match is None:

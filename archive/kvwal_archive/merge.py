@@ -13,6 +13,7 @@ memory, also with any number of rows of one identity, and nothing is written to 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from kvwal_archive.errors import ArchiveDamaged
@@ -34,6 +35,8 @@ BATCH_BYTES = 16 << 20
 READ_BUFFER_BYTES = 256 << 10
 BUDGET_BYTES = 64 << 20
 """Approximate limit of the rows and read-ahead bytes that all sources hold together. Each holds at least the pages it decodes."""
+FEW_ROWS = 4 << 10
+"""Rows in memory that are sorted, and not taken in turns."""
 LEAST_READ_BYTES, MOST_READ_BYTES = 16 << 10, 1 << 20
 _NEWEST_FIRST = (
     ("key_class", "ascending"), ("key", "ascending"),
@@ -120,6 +123,9 @@ def latest_batches(sources: Sequence[MergeSource], at: int | None = None) -> Ite
 
     All sources are read in parallel, a few rows at a time. Raises ArchiveDamaged for a file that is not a sorted object.
     """
+    if (few := _few_rows(sources, at)) is not None:
+        yield from _batches(_latest([few], None, is_sorted=False), sources) if len(few) else ()
+        return
     before: Identity | None = None
     for tables in _tables_in_order(sources, at):
         rows = _latest(tables, before)
@@ -172,13 +178,36 @@ def _merged(tables: list[pa.Table]) -> pa.Table:
     return rows.take(_sort_indices(rows))
 
 
-def _latest(tables: list[pa.Table], before: Identity | None) -> pa.Table:
-    """The latest row of every identity but `before`, of sorted tables, sorted. Only values of these rows are copied."""
+def _few_rows(sources: Sequence[MergeSource], at: int | None) -> pa.Table | None:
+    """The rows within the limits, in no order, if all sources are tables with few rows; else None.
+
+    A question about a few keys has some rows in each of many objects: to take these in turns takes longer than to sort them.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    tables = [(source, source.data) for source in sources if isinstance(source.data, pa.Table)]
+    if len(tables) < len(sources) or sum(len(table) for _, table in tables) > FEW_ROWS:
+        return None
+    found = []
+    for source, table in tables:
+        limits = [("sequence", source.up_to), ("timestamp", at)]
+        wanted = [pc.less_equal(table.column(name), limit) for name, limit in limits if limit is not None]
+        wanted += [pc.greater(table.column("sequence"), source.after)] if source.after else []
+        found.append(with_node(table.filter(reduce(pc.and_, wanted)) if wanted else table, source.node))
+    return pa.concat_tables(found) if found else node_schema().empty_table()
+
+
+def _latest(tables: list[pa.Table], before: Identity | None, *, is_sorted: bool = True) -> pa.Table:
+    """The latest row of every identity but `before`, of sorted tables, sorted. Only values of these rows are copied.
+
+    A table of which not `is_sorted` may be in any order.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     rows = pa.concat_tables(tables).combine_chunks()
-    order = _sort_indices(rows) if len(tables) > 1 else None
+    order = _sort_indices(rows) if len(tables) > 1 or not is_sorted else None
     identities = rows.select(list(IDENTITY)) if order is None else rows.select(list(IDENTITY)).take(order)
     first = pa.array([_identity(identities, 0) != before])
     chosen = pa.concat_arrays([first, pc.invert(same_as_before(identities, IDENTITY))])
@@ -302,10 +331,11 @@ def all_rows(sources: Sequence[tuple[str, pa.Table]], at: int | None = None) -> 
 
     order = ("timestamp", "node", "sequence", *IDENTITY)
     tables = [with_node(table, node) for node, table in sources] or [node_schema().empty_table()]
-    rows = pa.concat_tables(tables).sort_by([(name, "descending") for name in order])
+    rows = pa.concat_tables(tables)
     if at is not None:
         rows = rows.filter(pc.less_equal(rows.column("timestamp"), at))
-    if len(rows) < 2:
+    if len(rows) < 2:  # as of nearly every map that is asked for the marks of its destruction
         return rows
+    rows = rows.sort_by([(name, "descending") for name in order])
     repeated = same_as_before(rows, ("node", "sequence", *IDENTITY))
     return rows.filter(pa.concat_arrays([pa.array([True]), pc.invert(repeated)]))

@@ -24,7 +24,8 @@ from kvwal_archive.layout import (
     to_text,
 )
 from kvwal_archive.objects import Objects, open_copy
-from kvwal_archive.parquet.metadata import as_damage, damaged, read_footer, read_metadata_of
+from kvwal_archive.parquet.kept_object import KeptObject
+from kvwal_archive.parquet.metadata import as_damage, check_unchanged, read_footer, read_metadata_of
 from kvwal_archive.parquet.rows import (
     DAMAGED_HINT,
     Footer,
@@ -190,10 +191,19 @@ def read_info(objects: Objects, key: str, size: int, modified_ms: int) -> Object
 
 
 def read_infos(objects: Objects, listed: Sequence[tuple[str, int, int]]) -> Iterator[ObjectInfo]:
-    """`read_info` of many objects: key, size and time of each. Their footers are read at once."""
-    metadata = read_metadata_of(objects, [(key, size) for key, size, _ in listed])
-    for (key, size, modified_ms), (footer, _) in zip(listed, metadata, strict=True):
-        yield _info(key, footer, size, modified_ms)
+    """`read_info` of many objects: key, size and time of each. The footers that are not kept are read at once."""
+    decoded = objects.decoded
+    kept = {} if decoded is None else {one: decoded.found(one) for one in listed}
+    metadata = read_metadata_of(objects, [(one[0], one[1]) for one in listed if kept.get(one) is None])
+    for one in listed:
+        known = kept.get(one)
+        if known is None:
+            key, size, modified_ms = one
+            footer, of_object = next(metadata)
+            known = KeptObject(_info(key, footer, size, modified_ms), of_object)
+            if decoded is not None:
+                decoded.put(one, known)
+        yield known.info
 
 
 def _info(key: str, footer: Footer, size: int, modified_ms: int) -> ObjectInfo:
@@ -218,12 +228,6 @@ def read_rows(objects: Objects, info: ObjectInfo) -> pa.Table:
     check_unchanged(read_footer(file, info.key, whole=True), info)
     with as_damage(info.key):
         return pq.read_table(file).cast(schema())
-
-
-def check_unchanged(footer: Footer, info: ObjectInfo) -> None:
-    """Raise ArchiveDamaged if the footer read now is not the one that was read when the object was chosen."""
-    if footer != info.footer:
-        raise damaged(info.key, "its footer changed while it was read, and objects never change")
 
 
 def checked(objects: Objects, info: ObjectInfo, *, in_memory: bool) -> BinaryIO:

@@ -13,8 +13,9 @@ from kvwal_archive.layout import MAX_NUMBER, Place
 from kvwal_archive.lost_tails import check_moment, lost_tails
 from kvwal_archive.merge import MergeSource, all_rows, latest_batches
 from kvwal_archive.objects import Objects
+from kvwal_archive.parquet import kept_rows
 from kvwal_archive.parquet.columns import find_class, find_rows, holding, open_ranges
-from kvwal_archive.parquet.key_ranges import KeyRange, rows_within
+from kvwal_archive.parquet.key_ranges import Identity, KeyRange, key_range, rows_within
 from kvwal_archive.parquet.rows import COLUMNS, IDENTITY, node_schema, schema, sorted_rows
 from kvwal_archive.reader import ObjectInfo, checked, event_objects, listed_again, live_objects, without_gaps
 from kvwal_archive.registry import registered
@@ -180,21 +181,29 @@ def _sources_within(
     files: ExitStack, objects: Objects, node_parts: Sequence[NodePart], ranges: Sequence[KeyRange]
 ) -> Iterator[MergeSource]:
     """The rows of these identities: in memory while they are few, and of further objects a few at a time."""
-    import pyarrow as pa
-
     memory_left = HELD_BYTES
     for part, info in ((one, info) for one in node_parts for info in _all_of(one)):
-        columns = files.enter_context(open_ranges(objects, info, ranges))
-        if not columns.groups:
-            continue
-        stream = partial(columns.within, ranges)
         limits = (None if info in part.base else part.up_to, part.after.sequence if info in part.infos else 0)
-        memory_left -= info.size
-        if memory_left < 0:
-            yield MergeSource(part.place.node, stream, limits[0], info.row_bytes, limits[1])
-        elif batches := list(stream()):
-            rows = pa.Table.from_batches(batches).cast(schema())
+        batches = kept_rows.kept_rows(objects, info, ranges)
+        if batches is None:
+            columns = files.enter_context(open_ranges(objects, info, ranges))
+            if not columns.groups:
+                continue
+            stream = partial(columns.within, ranges)
+            memory_left -= info.size
+            if memory_left < 0:
+                yield MergeSource(part.place.node, stream, limits[0], info.row_bytes, limits[1])
+                continue
+            batches = list(stream())
+        if batches:
+            rows = _table(batches)
             yield MergeSource(part.place.node, rows, limits[0], info.row_bytes, limits[1])
+
+
+def _table(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.Table.from_batches(batches).cast(schema()) if batches else schema().empty_table()
 
 
 def _all_of(part: NodePart) -> tuple[ObjectInfo, ...]:
@@ -206,6 +215,11 @@ def _rows_within(rows: pa.Table, ranges: Sequence[KeyRange]) -> pa.Table:
 
     found = [part for batch in rows.combine_chunks().to_batches() for part in rows_within(batch, ranges)]
     return pa.Table.from_batches(found, schema=rows.schema)
+
+
+def end_of_rows(objects: Objects, node_parts: Sequence[NodePart], wanted: KeyRange, count: int) -> Identity:
+    """See `kept_rows.end_of_rows`: of all objects of these parts."""
+    return kept_rows.end_of_rows(objects, [info for part in node_parts for info in _all_of(part)], wanted, count)
 
 
 def history(
@@ -239,7 +253,8 @@ def history(
         if key is None:
             rows = find_class(objects, info, key_class, COLUMNS).cast(schema())
         else:
-            rows = find_rows(objects, info, key_class, key)
+            kept = kept_rows.kept_rows(objects, info, [key_range(key_class, key)])
+            rows = find_rows(objects, info, key_class, key) if kept is None else _table(kept)
         return rows if part.up_to is None else rows.filter(pc.less_equal(rows.column("sequence"), part.up_to))
 
     return listed_again(read)

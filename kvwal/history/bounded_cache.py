@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kvwal.ports.locks import Lock
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+DECODED_BYTES = 256 << 20
+"""About the memory for rows of an archive that were decoded, and are kept for the next questions of a reader that stays open."""
 
 
 class BoundedCache(Generic[K, V]):
@@ -60,3 +62,8 @@ class BoundedCache(Generic[K, V]):
     def _drop(self, key: K) -> None:
         if (value := self._kept.pop(key, None)) is not None:
             self._weight -= self._weigh(value)
+
+
+def decoded_rows() -> BoundedCache[Any, Any]:
+    """A cache as `kvwal_archive.objects.Objects.decoded` wants it, for one reader of an archive."""
+    return BoundedCache(DECODED_BYTES, lambda value: int(value.held_bytes))

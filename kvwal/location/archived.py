@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +25,12 @@ from kvwal.location.sql_source import LocationSource
 from kvwal.log.files.names import first_place
 from kvwal.ports.clock import SYSTEM
 from kvwal.ports.disk import OS_DISK
+from kvwal.ports.locks import Lock
 from kvwal.sql.changes import archived_changes, warn_of_lost_tails
 from kvwal.store.absent import check_folder_there, missing_part
 from kvwal.store.contents.sources import StoredSource, source_of_archive
 from kvwal.store.options import ARCHIVE_FOLDER
-from kvwal.store.reading.business_reader import BusinessReader, WantedIdentity, in_direction
+from kvwal.store.reading.business_reader import BusinessReader, WantedIdentity, in_direction, range_after
 from kvwal.structures.map.state import MapState, after_prefix, to_state
 from kvwal.structures.map.view import KeyBounds
 from kvwal.structures.provenance.questions import EventQuestions
@@ -36,13 +38,17 @@ from kvwal.values.reader import StoredValues
 from kvwal_archive import view
 from kvwal_archive.layout import Place, parse_object_key, parse_registration_key
 from kvwal_archive.lost_tails import lost_tails
-from kvwal_archive.objects import Objects
+from kvwal_archive.objects import Known, Objects, OneLook
 from kvwal_archive.parquet.key_ranges import KeyRange, structure_ranges
 from kvwal_archive.reader import listed_again, live_objects
 from kvwal_archive.registry import registered
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+_MORE_ROWS = 4
+"""How many times as many rows the next range of a page has, where the ranges before had too few keys."""
 
 
 class ArchiveReader:
@@ -57,17 +63,22 @@ class ArchiveReader:
         self._namespace = namespace
         self._cluster = cluster
         self._node = node
+        self._known = Known(Lock())
 
     def businesses(self) -> list[str]:
         """See `LocationReader.businesses`."""
         return sorted({place.business for place in self._places()})
+
+    def state(self) -> int:
+        """A number that is another one, but for a chance of 2^-64, when objects were put or deleted meanwhile."""
+        return hash(tuple(self._objects.list(f"{self._namespace}/{self._cluster}/")))
 
     def read_business(self, name: str, *, logged: bool = False) -> ArchivedBusiness:
         """See `LocationReader.read_business`. Its entries always have the timestamps of the logs."""
         nodes = [place.node for place in self._places(name)]
         if not nodes:
             raise self._no_such_log(name)
-        return ArchivedBusiness(self._objects, (self._namespace, self._cluster, name), nodes)
+        return ArchivedBusiness(self._objects, (self._namespace, self._cluster, name), nodes, self._known)
 
     def provenance(self, name: str) -> EventQuestions:
         """The events of a business, as far as they were archived."""
@@ -125,18 +136,19 @@ class ArchiveReader:
         return not_archived(self._objects, **names)
 
     def _places(self, business: str | None = None) -> list[Place]:
-        places = registered(self._objects, self._namespace, self._cluster)
-        return [place for place in places if self._node in (None, place.node) and business in (None, place.business)]
+        places = registered(self._objects, self._namespace, self._cluster, business)
+        return [place for place in places if self._node in (None, place.node)]
 
 
 class ArchivedBusiness(BusinessReader):
-    """A business in an archive: the merge of what some nodes archived. Each call lists their objects anew."""
+    """A business in an archive: the merge of what some nodes archived. Each call lists their objects anew, once."""
 
-    def __init__(self, objects: Objects, where: tuple[str, str, str], nodes: Iterable[str]) -> None:
-        """`where` is its namespace, its cluster and its name."""
+    def __init__(self, objects: Objects, where: tuple[str, str, str], nodes: Iterable[str], known: Known) -> None:
+        """`where` is its namespace, its cluster and its name. `known` is what calls know of its objects together."""
         self.name = where[2]
         self.codecs = registry
         self._objects = objects
+        self._known = known
         self._where = where
         self._nodes: dict[str, int | None] = dict.fromkeys(nodes)
         self._values = StoredValues(where[2], lambda: self.content_source)
@@ -156,12 +168,13 @@ class ArchivedBusiness(BusinessReader):
 
     def find(self, key_class: str, key: bytes) -> DataEntry | None:
         """See `BusinessReader.find`. Of each object a few pages are read."""
-        newest = self._versions(key_class, key).slice(0, 1)
+        look = self._look()
+        newest = self._versions(look, key_class, key).slice(0, 1)
         entry = next(iter(entries_of(newest)), None)
         if entry is None or not is_live(entry, SYSTEM.wall_ms()):
             return None
         node = newest.column("node")[0].as_py()
-        is_void = marks_of(self._objects, self._where).ended(node, entry.timestamp, self._skew)
+        is_void = marks_of(look, self._where).ended(node, entry.timestamp, self._skew)
         return None if is_void else self._values.public(entry)
 
     def entries(self, prefix: str | None = None) -> Iterator[DataEntry]:
@@ -174,6 +187,21 @@ class ArchivedBusiness(BusinessReader):
         """See `BusinessReader.within`. Of the objects those row groups are read that may have such keys."""
         span = bounds.identities()
         return in_direction(self._live(ranges=None if span is None else [KeyRange(*span)]), reverse, limit)
+
+    def page(self, bounds: KeyBounds, after: Identity | None, limit: int) -> list[DataEntry]:
+        """See `BusinessReader.page`. Of the objects a few row groups are read, and more if most of their rows do not count."""
+        low, high = range_after(bounds, after)
+        found: list[DataEntry] = []
+        count = limit
+        while low < high and len(found) < limit:
+            end = listed_again(partial(self._end_of_rows, KeyRange(low, high), count))
+            found += islice(self._live(ranges=[KeyRange(low, end)]), limit - len(found))
+            low, count = end, _MORE_ROWS * count
+        return found
+
+    def _end_of_rows(self, wanted: KeyRange, count: int) -> Identity:
+        look = self._look()
+        return view.end_of_rows(look, view.latest_parts(look, *self._where, self._nodes), wanted, count)
 
     def select(self, wanted: WantedIdentity) -> Iterator[DataEntry]:
         """See `BusinessReader.select`."""
@@ -199,8 +227,9 @@ class ArchivedBusiness(BusinessReader):
 
     def history(self, key_class: str, key: bytes) -> list[DataEntry]:
         """See `BusinessReader.history`."""
-        rows = self._versions(key_class, key)
-        warn_of(lost_tails(self._objects, *self._where, self._nodes))
+        look = self._look()
+        rows = self._versions(look, key_class, key)
+        warn_of(lost_tails(look, *self._where, self._nodes))
         return list(self._values.entries(each_once(list(entries_of(rows)))))
 
     def events(self) -> ArchivedEvents:
@@ -234,8 +263,12 @@ class ArchivedBusiness(BusinessReader):
 
         return listed_again(read)
 
-    def _versions(self, key_class: str, key: bytes) -> pa.Table:
-        return view.history(self._objects, *self._where, key_class=key_class, key=key, nodes=self._nodes)
+    def _look(self) -> Objects:
+        """The archive as one call sees it: the business is listed once."""
+        return OneLook(self._objects, "".join(f"{name}/" for name in self._where), self._known)
+
+    def _versions(self, look: Objects, key_class: str, key: bytes) -> pa.Table:
+        return view.history(look, *self._where, key_class=key_class, key=key, nodes=self._nodes)
 
     def _live(
         self, wanted: WantedIdentity | None = None, ranges: Sequence[KeyRange] | None = None
@@ -265,7 +298,7 @@ class ArchivedBusiness(BusinessReader):
         self, ranges: Sequence[KeyRange] | None = None, at: int | None = None, structure: str | None = OWN_MAP
     ) -> Iterator[pa.RecordBatch]:
         return map_rows(
-            self._objects, self._where, self._skew, nodes=self._nodes, ranges=ranges, at=at, structure=structure
+            self._look(), self._where, self._skew, nodes=self._nodes, ranges=ranges, at=at, structure=structure
         )
 
 

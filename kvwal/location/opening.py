@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kvwal.errors import ConfigError
+from kvwal.history.bounded_cache import decoded_rows
 from kvwal.location.archived import ArchiveReader, check_archive_folder
 from kvwal.location.cluster import ClusterMaps
 from kvwal.location.connect import connect
@@ -38,7 +39,7 @@ def open_reader(location: Location, names: Names, progress: Progress | None = No
     elif isinstance(location, ArchiveLocation):
         if names.archive is not Default.ARCHIVE:
             raise ConfigError(f"{without_credentials(location.url)} is an archive itself.", hint="Leave out --archive.")
-        objects = open_objects(location.url)
+        objects = open_objects(location.url, decoded=decoded_rows())
         check_archive_folder(objects)
         yield ArchiveReader(objects, names.namespace, names.cluster, names.node)
     else:

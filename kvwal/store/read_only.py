@@ -54,7 +54,7 @@ from kvwal.structures.watch import Start, of_structure
 from kvwal.values.moved import FileValue
 from kvwal.values.reader import StoredCodecs, StoredValues
 from kvwal_archive.layout import LostTail, Place
-from kvwal_archive.objects import Objects, open_objects
+from kvwal_archive.objects import Decoded, Objects, open_objects
 from kvwal_archive.parquet.key_ranges import KeyRange
 
 T = TypeVar("T")
@@ -63,13 +63,16 @@ T = TypeVar("T")
 class ReadOnlyBusiness(BusinessReader):
     """A business as its files are: its memory shows the moment at which it was first used."""
 
-    def __init__(self, name: str, options: Options, known: KnownSegments) -> None:
-        """`known` is that of the store. Raises `ConfigError`, which lists the known names, if there is no such business."""
+    def __init__(self, name: str, options: Options, known: KnownSegments, decoded: Decoded) -> None:
+        """`known` and `decoded` are those of the store. Raises `ConfigError`, which lists the known names, if there is no such
+        business.
+        """
         self.name = name
         self.value_bytes = self.transaction_bytes = TRANSACTION_BYTES
         self.inline_bytes = sys.maxsize
         self._options = options
         self._known = known
+        self._decoded = decoded
         self._values = StoredValues(name, lambda: self.content_source)
         self.codecs: Codecs = StoredCodecs(registry, self._values)
         self._events = LogEvents(options.disk, options.root, self._find, known)
@@ -292,7 +295,7 @@ class ReadOnlyBusiness(BusinessReader):
 
     def _timeline(self, places: Sequence[Place]) -> Timeline:
         options = self._options
-        objects = _open_archive(options)
+        objects = _open_archive(options, self._decoded)
         all_nodes = options.named_node is None
         return Timeline(options.disk, options.root, places, objects, all_nodes=all_nodes, known=self._known)
 
@@ -313,9 +316,9 @@ def _history(timeline: Timeline, key_class: str, key: bytes) -> tuple[list[DataE
     return timeline.history(key_class, key), timeline.lost_tails()
 
 
-def _open_archive(options: Options) -> Objects | None:
+def _open_archive(options: Options, decoded: Decoded | None = None) -> Objects | None:
     """The archive of a store; None if it has none."""
-    return None if options.archive_url is None else open_objects(options.archive_url, options.storage_options)
+    return None if options.archive_url is None else open_objects(options.archive_url, options.storage_options, decoded)
 
 
 def source_of_files(options: Options, node: str | None) -> FileSource:

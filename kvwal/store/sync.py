@@ -12,6 +12,7 @@ from weakref import WeakMethod
 
 from kvwal.config import Flush, Settings
 from kvwal.errors import ConfigError, StoreClosed
+from kvwal.history.bounded_cache import decoded_rows
 from kvwal.history.restore.backup import backup
 from kvwal.log.reader import Progress
 from kvwal.log.unlocked.known import KnownSegments
@@ -268,6 +269,7 @@ class ReadOnlyStore(Store):
     def __init__(self, options: Options) -> None:
         super().__init__(options)
         self._known = KnownSegments(options.clock)
+        self._decoded = decoded_rows()
 
     def __repr__(self) -> str:
         return f"<Store {str(self.root)!r}, read only>"
@@ -288,7 +290,7 @@ class ReadOnlyStore(Store):
 
         `logged` changes nothing: files hold all of an entry. It is there for `kvwal.location.readers.LocationReader`.
         """
-        return ReadOnlyBusiness(name, self._options, self._known)
+        return ReadOnlyBusiness(name, self._options, self._known, self._decoded)
 
     def businesses(self) -> list[str]:
         """See `Store.businesses`."""

@@ -25,7 +25,7 @@ from kvwal_archive.layout import (
     registration_key,
 )
 from kvwal_archive.maintenance.compaction import compact_rows, gc, rewrite
-from kvwal_archive.merge import MergeSource, Row, all_batches, latest_plain, latest_table
+from kvwal_archive.merge import FEW_ROWS, MergeSource, Row, all_batches, latest_plain, latest_table
 from kvwal_archive.objects import open_objects
 from kvwal_archive.parquet.rows import schema, sorted_rows
 from kvwal_archive.reader import live_objects, unsuperseded
@@ -111,14 +111,20 @@ def test_merging_is_commutative_associative_and_idempotent(parts: list[list[Row]
 
 
 @settings(max_examples=examples(60))
-@given(HISTORIES, st.one_of(st.none(), st.integers(0, 30)), st.integers(0, 25))
-def test_the_plain_and_the_vectorised_form_agree(found: tuple[list[Row], ...], at: int | None, up_to: int) -> None:
+@given(HISTORIES, st.one_of(st.none(), st.integers(0, 30)), st.integers(0, 25), st.integers(0, 4))
+def test_the_plain_and_the_vectorised_form_agree(
+    found: tuple[list[Row], ...], at: int | None, up_to: int, after: int
+) -> None:
     sources = [
-        MergeSource(node, table(rows), up_to if node == "b" else None) for node, rows in zip(NODES, found, strict=True)
+        MergeSource(node, table(rows), up_to if node == "b" else None, after=after if node == "c" else 0)
+        for node, rows in zip(NODES, found, strict=True)
     ]
-    counted = [row for rows in found for row in rows if row.node != "b" or row.sequence <= up_to]
-    assert from_table(latest_table(sources, at)) == latest_plain(counted, at)
-    assert from_table(latest_table([*sources, *sources], at)) == latest_plain(counted, at)
+    first, last = {"a": 0, "b": 0, "c": after}, {"a": MAX_NUMBER, "b": up_to, "c": MAX_NUMBER}
+    counted = [row for rows in found for row in rows if first[row.node] < row.sequence <= last[row.node]]
+    for few in (0, FEW_ROWS):
+        with patch("kvwal_archive.merge.FEW_ROWS", few):
+            assert from_table(latest_table(sources, at)) == latest_plain(counted, at)
+            assert from_table(latest_table([*sources, *sources], at)) == latest_plain(counted, at)
 
 
 @settings(max_examples=examples(60))

@@ -21,12 +21,11 @@ from kvwal_archive.maintenance.events import Apart, has_events, put_events, with
 from kvwal_archive.maintenance.tombstones import Others, TombstoneFilter, others_of
 from kvwal_archive.merge import MergeSource, all_batches
 from kvwal_archive.objects import Objects, open_copy
-from kvwal_archive.parquet.metadata import read_footer
+from kvwal_archive.parquet.metadata import check_unchanged, read_footer
 from kvwal_archive.parquet.object_file import Seals
 from kvwal_archive.parquet.rows import COLUMNS, IDENTITY, same_as_before, schema
 from kvwal_archive.reader import (
     ObjectInfo,
-    check_unchanged,
     checked_file,
     list_spans,
     listed_again,

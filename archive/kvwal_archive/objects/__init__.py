@@ -8,11 +8,12 @@ becomes an `ArchiveError` with a sentence (`kvwal_archive.faults`). No sentence 
 from kvwal_archive.objects.local import LocalObjects
 from kvwal_archive.objects.locations import check_url, open_objects
 from kvwal_archive.objects.look import Known, OneLook
-from kvwal_archive.objects.port import Listed, Listing, Names, Objects, Range, open_copy, scratch
+from kvwal_archive.objects.port import Decoded, Listed, Listing, Names, Objects, Range, open_copy, scratch
 from kvwal_archive.objects.remote import RemoteObjects, without_credentials
 from kvwal_archive.objects.typed import address_of, typed_path
 
 __all__ = [
+    "Decoded",
     "Known",
     "Listed",
     "Listing",

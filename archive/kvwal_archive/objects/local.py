@@ -13,7 +13,7 @@ from typing import BinaryIO
 from kvwal_archive.faults import archive_errors
 from kvwal_archive.objects.new_names import link_new
 from kvwal_archive.objects.owner import give_file, make_folders
-from kvwal_archive.objects.port import Body, Listed, Listing, Names, Objects, Pieces, Range, parts_of, size_of
+from kvwal_archive.objects.port import Body, Decoded, Listed, Listing, Names, Objects, Pieces, Range, parts_of, size_of
 
 _LOST_FOUND = "lost+found"
 
@@ -23,8 +23,9 @@ class LocalObjects(Objects):
 
     copies_on_fetch = False
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, decoded: Decoded | None = None) -> None:
         self._root = Path(root).absolute()
+        self.decoded = decoded
         self.url = str(self._root)
 
     def list(self, prefix: str) -> Listing:

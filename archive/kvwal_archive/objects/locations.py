@@ -8,7 +8,7 @@ from typing import Any
 
 from kvwal_archive.errors import ConfigError
 from kvwal_archive.objects.local import LocalObjects
-from kvwal_archive.objects.port import Objects
+from kvwal_archive.objects.port import Decoded, Objects
 from kvwal_archive.objects.remote import INSTALL_HINT, RemoteObjects, without_credentials
 from kvwal_archive.objects.typed import typed_path
 
@@ -16,17 +16,19 @@ _WITH_BUCKETS = ("s3", "s3a", "gs", "gcs", "abfs", "az")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+]+")
 
 
-def open_objects(url: str, storage_options: Mapping[str, Any] | None = None) -> Objects:
+def open_objects(url: str, storage_options: Mapping[str, Any] | None = None, decoded: Decoded | None = None) -> Objects:
     """The object store at `url`: a path (`~` is the home), `file://…`, or a URL of any fsspec filesystem. Nothing is read or
     created yet.
 
-    `storage_options` go to the filesystem; for s3:// the usual AWS_* environment variables serve as well. Raises
-    ConfigError for a URL that no installed filesystem serves.
+    `storage_options` go to the filesystem; for s3:// the usual AWS_* environment variables serve as well. `decoded` keeps what
+    a reader that stays open reads again and again. Raises ConfigError for a URL that no installed filesystem serves.
     """
     check_url(url)
     if url.startswith("file://"):
-        return LocalObjects(url.removeprefix("file://"))
-    return RemoteObjects(url, storage_options or {}) if "://" in url else LocalObjects(str(typed_path("archive", url)))
+        return LocalObjects(url.removeprefix("file://"), decoded)
+    if "://" in url:
+        return RemoteObjects(url, storage_options or {}, decoded)
+    return LocalObjects(str(typed_path("archive", url)), decoded)
 
 
 def check_url(url: str) -> None:

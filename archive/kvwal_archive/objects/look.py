@@ -63,6 +63,7 @@ class OneLook(Objects):
         """`folder` ends with a slash. `scratch` makes the folders for the files of the job, None: among the temporary files."""
         self.url = objects.url
         self.copies_on_fetch = objects.copies_on_fetch
+        self.decoded = objects.decoded
         self._scratch = scratch or objects.scratch
         self.requests = 0
         self._objects = objects

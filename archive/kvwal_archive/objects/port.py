@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from kvwal_archive.errors import ArchiveDamaged
 from kvwal_archive.faults import archive_errors
@@ -36,6 +36,16 @@ Range = tuple[str, int, int]
 """A key, and the bytes [start, end) of its object."""
 
 
+class Decoded(Protocol):
+    """A cache of what was decoded of objects, and checked. It weighs values by their `held_bytes`. Any thread may use it."""
+
+    def found(self, key: Hashable) -> Any | None:
+        """The value of a key, None if it is not here."""
+
+    def put(self, key: Hashable, value: Any) -> None:
+        """Keep a value. Others may go for it."""
+
+
 class Objects(ABC):
     """A store of immutable objects under one URL. Keys are the relative names that `kvwal_archive.layout` builds."""
 
@@ -43,6 +53,8 @@ class Objects(ABC):
     """The URL as it may be shown: without credentials."""
     copies_on_fetch = True
     """Whether `fetch` makes a copy, which needs room on a local disk."""
+    decoded: Decoded | None = None
+    """Where parts of objects that were decoded are kept for later questions; None: nowhere."""
 
     @property
     def address(self) -> str:

@@ -23,7 +23,18 @@ from kvwal_archive.faults import (
     local_errors,
     may_pass,
 )
-from kvwal_archive.objects.port import PART_BYTES, Body, Listed, Listing, Objects, Pieces, Range, parts_of, size_of
+from kvwal_archive.objects.port import (
+    PART_BYTES,
+    Body,
+    Decoded,
+    Listed,
+    Listing,
+    Objects,
+    Pieces,
+    Range,
+    parts_of,
+    size_of,
+)
 from kvwal_archive.objects.ranges import RangeFile
 from kvwal_archive.objects.s3_answers import checked_session
 from kvwal_archive.objects.s3_closing import close_in_own_loop
@@ -49,8 +60,9 @@ class RemoteObjects(Objects):
     Every call has finite time-outs. A call is tried again only after a fault that may pass.
     """
 
-    def __init__(self, url: str, storage_options: Mapping[str, Any]) -> None:
+    def __init__(self, url: str, storage_options: Mapping[str, Any], decoded: Decoded | None = None) -> None:
         self.url = without_credentials(url)
+        self.decoded = decoded
         self._address = url
         protocol = url.partition("://")[0]
         self._is_s3 = protocol in ("s3", "s3a")

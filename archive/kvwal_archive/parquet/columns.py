@@ -11,11 +11,12 @@ import msgspec
 
 from kvwal_archive.objects import Objects, Range
 from kvwal_archive.parquet.chunks import DIGITS, Chunk, ChunkFile, chunks_of
-from kvwal_archive.parquet.key_ranges import KeyRange, keys_sought, rows_within
+from kvwal_archive.parquet.kept_object import kept_object, known_objects
+from kvwal_archive.parquet.key_ranges import KeyRange, class_range, key_range, keys_sought, rows_within
 from kvwal_archive.parquet.lookup import Sought, candidates, find_groups
-from kvwal_archive.parquet.metadata import as_damage, check_body, damaged, read_metadata
+from kvwal_archive.parquet.metadata import as_damage, check_body, check_unchanged, damaged, read_metadata
 from kvwal_archive.parquet.rows import COLUMNS, schema
-from kvwal_archive.reader import ObjectInfo, check_unchanged
+from kvwal_archive.reader import ObjectInfo
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,18 +103,37 @@ def open_value_classes(
 
 @contextmanager
 def _open(objects: Objects, info: ObjectInfo, names: list[str], sought: Sought, buffer_bytes: int) -> Iterator[Columns]:
-    import pyarrow.parquet as pq
-
     with objects.open(info.key) as file, as_damage(info.key):
-        footer, metadata = read_metadata(file, info.key)
-        check_unchanged(footer, info)
+        kept = kept_object(objects, info)
+        metadata = _read_metadata(file, info) if kept is None else kept.metadata
         found = candidates(info, metadata, sought)
         groups = found.held(_parts(file, found.filters()))
-        chunks = ChunkFile(file, _expected(file, info, metadata, groups, names))
-        parquet = pq.ParquetFile(
-            chunks, metadata=metadata, page_checksum_verification=True, pre_buffer=False, buffer_size=buffer_bytes
-        )
-        yield Columns(info.key, names, groups, info.row_bytes, parquet, chunks)
+        yield _columns(file, info, metadata, groups, names, buffer_bytes)
+
+
+@contextmanager
+def open_group(objects: Objects, info: ObjectInfo, metadata: pq.FileMetaData, group: int) -> Iterator[Columns]:
+    """All columns of one row group of an object whose footer is known. Raises as `open_columns`."""
+    with objects.open(info.key) as file, as_damage(info.key):
+        yield _columns(file, info, metadata, [group], list(COLUMNS), BUFFER_BYTES)
+
+
+def _read_metadata(file: BinaryIO, info: ObjectInfo) -> pq.FileMetaData:
+    footer, metadata = read_metadata(file, info.key)
+    check_unchanged(footer, info)
+    return metadata
+
+
+def _columns(
+    file: BinaryIO, info: ObjectInfo, metadata: pq.FileMetaData, groups: list[int], names: list[str], buffer_bytes: int
+) -> Columns:
+    import pyarrow.parquet as pq
+
+    chunks = ChunkFile(file, _expected(file, info, metadata, groups, names))
+    parquet = pq.ParquetFile(
+        chunks, metadata=metadata, page_checksum_verification=True, pre_buffer=False, buffer_size=buffer_bytes
+    )
+    return Columns(info.key, names, groups, info.row_bytes, parquet, chunks)
 
 
 def _parts(file: BinaryIO, ranges: Iterable[Range]) -> Iterator[bytes]:
@@ -160,6 +180,9 @@ def holding(objects: Objects, infos: Sequence[ObjectInfo], key_class: str, key: 
     Only footers and filters are read, of all objects at once.
     """
     wanted = {"key_class": key_class} | ({} if key is None else {"key": key})
+    if objects.decoded is not None:
+        span = class_range(key_class) if key is None else key_range(key_class, key)
+        infos = [known.info for known in known_objects(objects, infos) if known.groups([span])]
     return [info for info, _, groups in find_groups(objects, infos, lambda group: _sought(group, wanted)) if groups]
 
 

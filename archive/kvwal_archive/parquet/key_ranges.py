@@ -36,6 +36,18 @@ class KeyRange(NamedTuple):
         begin = _position(batch, self.low)
         return batch.slice(begin, max(0, _position(batch, self.high) - begin))
 
+    def end_of(self, batch: pa.RecordBatch, count: int) -> Identity | None:
+        """The least identity after the first `count` rows of the range that the batch has; None if it has none of them."""
+        part = self.rows(batch)
+        return next_identity(_identity(_columns(part), min(count, len(part)) - 1)) if len(part) else None
+
+    def gap(self, batch: pa.RecordBatch) -> KeyRange:
+        """The largest range around this one of which the batch has no rows, as it has none of this one."""
+        at = _position(batch, self.low)
+        columns = _columns(batch)
+        low = next_identity(_identity(columns, at - 1)) if at else LEAST
+        return KeyRange(low, _identity(columns, at) if at < len(batch) else ABOVE_ALL)
+
 
 def rows_within(batch: pa.RecordBatch, ranges: Iterable[KeyRange]) -> Iterator[pa.RecordBatch]:
     """The rows of the ranges, of a batch that is sorted by identity. Ranges without a row give nothing."""
@@ -45,6 +57,11 @@ def rows_within(batch: pa.RecordBatch, ranges: Iterable[KeyRange]) -> Iterator[p
 def next_identity(identity: Identity) -> Identity:
     """The least identity after this one."""
     return identity[0], identity[1] + b"\0"
+
+
+def key_range(key_class: str, key: bytes) -> KeyRange:
+    """The range of one identity."""
+    return KeyRange((key_class, key), next_identity((key_class, key)))
 
 
 def class_range(key_class: str) -> KeyRange:
@@ -87,17 +104,31 @@ def group_bounds(group: Any) -> tuple[Identity, Identity]:
 def keys_sought(group: Any, ranges: Iterable[KeyRange]) -> list[bytes] | None:
     """Keys to look up in the row group's Bloom filter; None if a range of more than one key overlaps the group."""
     bounds = group_bounds(group)
-    keys = [key_range.only_key for key_range in ranges if key_range.overlaps(*bounds)]
+    return only_keys([key_range for key_range in ranges if key_range.overlaps(*bounds)])
+
+
+def only_keys(ranges: Iterable[KeyRange]) -> list[bytes] | None:
+    """The keys of these ranges; None if one of them can have more than one."""
+    keys = [key_range.only_key for key_range in ranges]
     return None if None in keys else [key for key in keys if key is not None]
+
+
+def _columns(batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
+    classes, keys = (batch.column(name) for name in IDENTITY)
+    return classes, keys
+
+
+def _identity(columns: tuple[pa.Array, pa.Array], row: int) -> Identity:
+    return columns[0][row].as_py(), columns[1][row].as_py()
 
 
 def _position(batch: pa.RecordBatch, identity: Identity) -> int:
     """The number of rows below `identity`."""
-    classes, keys = (batch.column(name) for name in IDENTITY)
+    columns = _columns(batch)
     low, high = 0, len(batch)
     while low < high:
         middle = (low + high) // 2
-        if (classes[middle].as_py(), keys[middle].as_py()) < identity:
+        if _identity(columns, middle) < identity:
             low = middle + 1
         else:
             high = middle

@@ -5,16 +5,17 @@ Of many objects the footers, and then the filters, are read at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from kvwal_archive.objects import Objects, Range
 from kvwal_archive.parquet.chunks import DIGITS
+from kvwal_archive.parquet.kept_object import known_objects
 from kvwal_archive.parquet.key_filter import filter_place, may_hold_any
-from kvwal_archive.parquet.metadata import AT_ONCE, damaged, read_metadata_of
-from kvwal_archive.reader import ObjectInfo, check_unchanged
+from kvwal_archive.parquet.metadata import AT_ONCE, damaged
+from kvwal_archive.reader import ObjectInfo
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -28,7 +29,7 @@ class Groups(NamedTuple):
 
     info: ObjectInfo
     metadata: pq.FileMetaData
-    keys: dict[int, Sequence[bytes] | None]
+    keys: Mapping[int, Sequence[bytes] | None]
 
     def filters(self) -> list[Range]:
         """The filters that say more: of groups in which only single keys are sought. Earlier versions wrote none."""
@@ -72,11 +73,7 @@ def find_groups(
     """
     for begin in range(0, len(infos), AT_ONCE):
         some = infos[begin : begin + AT_ONCE]
-        footers = read_metadata_of(objects, [(info.key, info.size) for info in some])
-        found = []
-        for info, (footer, metadata) in zip(some, footers, strict=True):
-            check_unchanged(footer, info)
-            found.append(candidates(info, metadata, sought))
+        found = [candidates(known.info, known.metadata, sought) for known in known_objects(objects, some)]
         filters = iter(objects.read_ranges([place for groups in found for place in groups.filters()]))
         for groups in found:
             yield groups.info, groups.metadata, groups.held(filters)

@@ -26,6 +26,8 @@ from kvwal_archive.parquet.rows import (
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
+    from kvwal_archive.reader import ObjectInfo
+
 MAGIC = b"PAR1"
 CHUNK = 1 << 20
 FOOTER_BYTES, FOOTER_SHARE = (4 << 10, 64 << 10), 256
@@ -87,6 +89,12 @@ def _metadata(raw: bytes, key: str) -> tuple[Footer, pq.FileMetaData]:
             key, f"its footer promises {footer.rows} rows of the archive's columns, and it has {metadata.num_rows} rows"
         )
     return footer, metadata
+
+
+def check_unchanged(footer: Footer, info: ObjectInfo) -> None:
+    """Raise ArchiveDamaged if the footer read now is not the one that was read when the object was chosen."""
+    if footer != info.footer:
+        raise damaged(info.key, "its footer changed while it was read, and objects never change")
 
 
 def check_body(file: BinaryIO, key: str, footer: Footer) -> None:

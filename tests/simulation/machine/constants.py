@@ -62,6 +62,7 @@ SHRUNK: dict[str, tuple[int, ...]] = {
     "kvwal.log.unlocked.segment_keys._ALIKE": (2,),
     "kvwal.log.unlocked.segment_keys._MOST_FRESH": (1, 5),
     "kvwal.log.unlocked.segment_keys._PIECE": (1, 3),
+    "kvwal_archive.merge.FEW_ROWS": (0, 5),
 }
 """Values of each constant, by the module that reads it."""
 
