@@ -29,7 +29,12 @@ it serves those who come while one of them makes the next.
 ARCHIVED_FRESH_SECONDS = 10.0
 """The same for an archive, which takes longer to read and is itself a minute behind its store."""
 UNCHANGED_SECONDS = 60.0
-"""Age up to which an answer serves others while no file of the store is written to. Entries with a ttl expire without a write."""
+"""Age up to which an answer serves others while no file of the store is written to, and nothing is put into the archive. Entries
+with a ttl expire without a write. Then one request makes it anew, and the others take it meanwhile.
+"""
+UNCHANGED_TIMES = 100.0
+"""The same of an answer that took long: as many times as long as it took, but at most `LONGEST_SECONDS`."""
+LONGEST_SECONDS = 600.0
 _OF_THE_QUESTION = (ConfigError, Refused, KeyError)
 """Errors that say nothing against the open location: what was asked for is not there, or cannot be asked for."""
 
@@ -40,16 +45,17 @@ class _Made(Generic[T]):
     Where there is one from `before`, others do not wait: they take that.
     """
 
-    def __init__(self, make: Callable[[LocationReader], T], clock: Clock, before: _Made[T] | None = None) -> None:
+    def __init__(self, make: Callable[[Any], T], clock: Clock, before: _Made[T] | None = None) -> None:
+        """`make` is given what `of` is given by the request that makes the value."""
         self._make = make
         self._clock = clock
         self._before = before
         self._lock = Lock()
         self._value: list[T] = []
-        self._serves_until = self._good_until = 0.0
+        self._serves_until = self._good_until = self._unchanged_until = 0.0
 
-    def of(self, reader: LocationReader) -> T:
-        """The value."""
+    def of(self, source: Any) -> T:
+        """The value, made from `source` if it is not there."""
         if self._value:
             return self._value[0]
         before = self._before  # of another thread that has made it meanwhile there is none any more
@@ -60,8 +66,9 @@ class _Made(Generic[T]):
         try:
             if not self._value:
                 began = self._clock.elapsed()
-                self._value.append(self._make(reader))
+                self._value.append(self._make(source))
                 took = self._clock.elapsed() - began
+                self._unchanged_until = began + min(UNCHANGED_TIMES * took, LONGEST_SECONDS)
                 if took * SLOW_TIMES > FRESH_SECONDS:
                     self._serves_until = began + SLOW_TIMES * took
                     self._good_until = began + 2 * SLOW_TIMES * took
@@ -76,6 +83,12 @@ class _Made(Generic[T]):
             fresh = _Made(self._make, self._clock, self) if now < self._good_until else None
             return self if now < self._serves_until else fresh
         return self if self._before is not None and now < self._before._good_until else None
+
+    def again(self, now: float) -> _Made[T]:
+        """What stands for it when nothing was written for a minute: the same, made anew while others take this one. Itself if it
+        took long, or is not made yet.
+        """
+        return _Made(self._make, self._clock, self) if self._value and now >= self._unchanged_until else self
 
 
 class _Opened:
@@ -94,8 +107,8 @@ class _Generation(NamedTuple):
     made: dict[Any, _Made[Any]]
     since: float
     checked: float
-    states: FileStates | None
-    """None if it is not known: then every answer is made again."""
+    states: FileStates | int | None
+    """Of a folder or an archive. None if it is not known: then every answer is made again."""
 
 
 class View:
@@ -127,8 +140,8 @@ class View:
         """As `made`, from the records of Spark applications."""
         records = self.records
         with self._lock:
-            made = self._made.setdefault(make, _Made(lambda _: make(records), self._clock))
-        return cast(T, made.of(self.reader))
+            made = self._made.setdefault(make, _Made(make, self._clock))
+        return cast(T, made.of(records))
 
 
 class SharedReader:
@@ -205,23 +218,30 @@ class SharedReader:
         if now - generation.checked <= limit:
             return generation.made
         states = self._settled_states(reader)
-        is_same = states is not None and states == generation.states and now - generation.since <= UNCHANGED_SECONDS
+        is_same = states is not None and states == generation.states
         with self._lock:
             if self._generation is generation:  # otherwise another request has just done the same
-                if is_same:
+                if is_same and now - generation.since <= UNCHANGED_SECONDS:
                     self._generation = generation._replace(checked=now)
+                elif is_same:
+                    again = {make: made.again(now) for make, made in generation.made.items()}
+                    self._generation = self._new_generation(again, states)
                 else:
                     later = {make: made.later(now) for make, made in generation.made.items()}
                     kept = {make: made for make, made in later.items() if made is not None}
                     self._generation = self._new_generation(kept, states)
             return self._generation.made
 
-    def _new_generation(self, made: dict[Any, _Made[Any]], states: FileStates | None) -> _Generation:
+    def _new_generation(self, made: dict[Any, _Made[Any]], states: FileStates | int | None) -> _Generation:
         now = self._clock.elapsed()
         return _Generation(made, now, now, states)
 
-    def _settled_states(self, reader: LocationReader) -> FileStates | None:
-        """The files of a folder's store. None while one of them has just changed: the next change may not show in its time."""
+    def _settled_states(self, reader: LocationReader) -> FileStates | int | None:
+        """The files of a folder's store, or what an archive lists. None while a file has just changed: the next change may not
+        show in its time. Objects never change.
+        """
+        if isinstance(reader, ArchiveReader):
+            return reader.state()
         if not isinstance(reader, ReadOnlyStore):
             return None
         settled_ns = settled_before(self._clock.wall_ms())

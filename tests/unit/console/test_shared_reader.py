@@ -16,6 +16,7 @@ from kvwal.console.shared_reader import (
     ARCHIVED_FRESH_SECONDS,
     FRESH_SECONDS,
     UNCHANGED_SECONDS,
+    UNCHANGED_TIMES,
     SharedReader,
     View,
     _Made,
@@ -24,6 +25,9 @@ from kvwal.errors import ArchiveError, ConfigError
 from kvwal.location.archived import ArchiveReader
 from kvwal.location.readers import LocationReader
 from kvwal.ports.tasks import ThreadWorkers
+from kvwal.spark import index
+from kvwal.spark.record_reader import RecordReader
+from kvwal.spark.records import Application, to_value
 from kvwal.store.sync import ReadOnlyStore
 from kvwal_archive.objects import open_objects
 from tests.support.disk.faults import FakeClock, make_options
@@ -137,6 +141,84 @@ def test_others_take_the_answer_of_before_while_one_makes_the_next(setting: Sett
     assert ask() == 3, "what is too old serves nobody"
 
 
+def test_a_list_that_takes_long_is_made_from_the_records_of_its_time(tmp_path: Path) -> None:
+    """Also where people ask all the time, so that each list stands in for the next one."""
+    clock = FakeClock()
+    with kvwal.open(tmp_path, archive=None) as store:
+        reads = SharedReader(lambda: ReadOnlyStore(make_options(tmp_path)), ThreadWorkers("test", 2), clock)
+
+        def listed(records: RecordReader) -> list[str]:
+            clock.seconds += 0.2
+            return [prefix for prefix, _ in records.applications()]
+
+        found = []
+        for number in range(8):
+            record = to_value(Application(id=f"app-{number}", name="report", started=number))
+            entries = {f"app-{number}/app": record}
+            store.map("spark").put_many(
+                entries | index.index_entries(entries) | index.mark_of(store.map("spark"), store.node or "")
+            )
+            clock.seconds += 2.5
+            with reads.view() as view:
+                found.append(view.made_of_records(listed))
+    reads.close()
+    assert [len(each) for each in found] == sorted(len(each) for each in found)
+    assert len(found[-1]) >= 7
+
+
+def test_others_need_not_wait_for_an_answer_that_nothing_has_changed(tmp_path: Path) -> None:
+    objects, made, begins, goes_on = open_objects(str(tmp_path)), [0], Event(), Event()
+    clock, archive = FakeClock(), ArchiveReader(objects, "default", "local", None)
+    reads = SharedReader(lambda: nullcontext(archive), ThreadWorkers("test", 2), clock)
+    goes_on.set()
+
+    def number(reader: LocationReader) -> int:
+        made[0] += 1
+        begins.set()
+        assert goes_on.wait(60)
+        return made[0]
+
+    def ask(seconds: float) -> int:
+        clock.seconds = seconds
+        with reads.view() as view:
+            return view.made(number)
+
+    assert [ask(0.0), ask(11.0), ask(22.0)] == [1, 2, 2]
+    begins.clear()
+    goes_on.clear()
+    making = Thread(target=ask, args=(11.0 + UNCHANGED_SECONDS + ARCHIVED_FRESH_SECONDS,))
+    making.start()
+    assert begins.wait(60)
+    assert ask(clock.seconds) == 2
+    goes_on.set()
+    making.join()
+    assert ask(clock.seconds) == 3
+    reads.close()
+
+
+def test_an_answer_that_took_long_serves_longer_while_nothing_changes(tmp_path: Path) -> None:
+    objects, made = open_objects(str(tmp_path)), [0]
+    clock, archive = FakeClock(), ArchiveReader(objects, "default", "local", None)
+    reads = SharedReader(lambda: nullcontext(archive), ThreadWorkers("test", 2), clock)
+
+    def number(reader: LocationReader) -> int:
+        made[0] += 1
+        clock.seconds += 2
+        return made[0]
+
+    def ask(seconds: float) -> int:
+        clock.seconds = seconds
+        with reads.view() as view:
+            return view.made(number)
+
+    assert [ask(0.0), ask(41.0)] == [1, 2]
+    assert [ask(41.0 + seconds) for seconds in range(11, 190, 11)] == [2] * 17
+    assert ask(41.0 + 2 * UNCHANGED_TIMES + UNCHANGED_SECONDS) == 3
+    objects.put_if_absent("default/local/jobs/local/_log", b"{}")
+    assert ask(clock.seconds + 60) == 4
+    reads.close()
+
+
 def test_an_answer_that_is_made_just_then_is_no_error(setting: Setting) -> None:
     """Another thread ends making the next answer between two steps of one that takes the answer of before."""
     setting.clock.seconds = 5.0
@@ -192,8 +274,9 @@ def test_a_folder_is_read_again_when_a_file_of_it_was_changed(tmp_path: Path) ->
     reads.close()
 
 
-def test_an_archive_is_read_again_after_a_longer_time(tmp_path: Path) -> None:
-    clock, archive = FakeClock(), ArchiveReader(open_objects(str(tmp_path)), "default", "local", None)
+def test_an_archive_is_read_again_when_something_was_put_there(tmp_path: Path) -> None:
+    objects = open_objects(str(tmp_path))
+    clock, archive = FakeClock(), ArchiveReader(objects, "default", "local", None)
     reads = SharedReader(lambda: nullcontext(archive), ThreadWorkers("test", 2), clock)
     counted = []
 
@@ -205,11 +288,20 @@ def test_an_archive_is_read_again_after_a_longer_time(tmp_path: Path) -> None:
         counted.append(reader)
         return len(counted)
 
-    for after in (0.0, FRESH_SECONDS + 0.1, ARCHIVED_FRESH_SECONDS):
-        clock.seconds = after
-        assert count() == 1
-    clock.seconds = ARCHIVED_FRESH_SECONDS + 0.1
-    assert count() == 2
+    def count_at(seconds: float) -> int:
+        clock.seconds = seconds
+        return count()
+
+    assert [count_at(seconds) for seconds in (0.0, FRESH_SECONDS + 0.1, ARCHIVED_FRESH_SECONDS)] == [1, 1, 1]
+    assert count_at(ARCHIVED_FRESH_SECONDS + 0.1) == 2  # what was there before is not known yet
+    assert [count_at(turn * ARCHIVED_FRESH_SECONDS + 1) for turn in (2, 3, 4)] == [2, 2, 2]
+    objects.put_if_absent("default/local/jobs/local/_log", b"{}")
+    assert count_at(5 * ARCHIVED_FRESH_SECONDS + 2) == 3
+    objects.put_if_absent("default/other/jobs/local/_log", b"{}")
+    assert count_at(6 * ARCHIVED_FRESH_SECONDS + 3) == 3
+    objects.delete("default/local/jobs/local/_log")
+    assert count_at(7 * ARCHIVED_FRESH_SECONDS + 4) == 4
+    assert count_at(7 * ARCHIVED_FRESH_SECONDS + 5 + UNCHANGED_SECONDS) == 5
 
 
 def test_requests_that_come_together_have_one_of_them_open_and_make(setting: Setting) -> None:
