@@ -15,7 +15,9 @@ from kvwal.scrub.diagnose import Finding
 from kvwal_archive.layout import Place
 
 DUE_SECONDS = 30.0
-"""Age from which an examination that somebody looks at is made again."""
+"""Age from which an examination that somebody looks at is made again, or `DUE_TIMES` as long as it took, if that is longer."""
+DUE_TIMES = 30.0
+"""So that the examinations of a large store, which read all logs, take no more than a thirtieth of a core."""
 SHOWN_SECONDS = 300.0
 """Age up to which one is shown meanwhile. After that, who looks waits for the next one."""
 
@@ -30,11 +32,12 @@ class Beside(NamedTuple):
 
 
 class Examination(NamedTuple):
-    """One examination, and when it began, on a clock that only counts seconds."""
+    """One examination, when it began, on a clock that only counts seconds, and from which age on it is due to be made again."""
 
     at: float
     findings: list[Finding]
     beside: Beside
+    due: float
 
 
 class Examinations:
@@ -51,7 +54,7 @@ class Examinations:
     def begin_renewal(self) -> bool:
         """Whether the caller is to call `renewed` in the background: the last one is old, and nobody else does. One thread's."""
         last = self._last
-        is_due = last is not None and self.age(last) > DUE_SECONDS and not self._renewing
+        is_due = last is not None and self.age(last) > last.due and not self._renewing
         self._renewing = self._renewing or is_due
         return is_due
 
@@ -66,7 +69,8 @@ class Examinations:
     def renewed(self) -> Examination:
         """An examination that is not due. It ends what `begin_renewal` began."""
         try:
-            return self._begun_after(self._clock.elapsed() - DUE_SECONDS)
+            due = DUE_SECONDS if self._last is None else self._last.due
+            return self._begun_after(self._clock.elapsed() - due)
         finally:
             self._renewing = False
 
@@ -82,5 +86,8 @@ class Examinations:
             last = self._last
             if last is None or last.at < moment:
                 at = self._clock.elapsed()
-                last = self._last = Examination(at, self._examine(), self._look_beside())
+                findings, beside = self._examine(), self._look_beside()
+                took = self._clock.elapsed() - at
+                due = max(DUE_SECONDS, min(DUE_TIMES * took, SHOWN_SECONDS / 2))
+                last = self._last = Examination(at, findings, beside, due)
             return last

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvwal.console.figures.examinations import DUE_SECONDS, SHOWN_SECONDS, Beside, Examinations
+from kvwal.console.figures.examinations import DUE_SECONDS, DUE_TIMES, SHOWN_SECONDS, Beside, Examinations
 from kvwal.errors import StoreLocked
 from kvwal.scrub.diagnose import OK, Finding
 from tests.support.disk.faults import FakeClock
@@ -16,6 +16,7 @@ class Looks:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.number = 0
+        self.takes = 0.0
         self.error: StoreLocked | None = None
         self.all = Examinations(self.examine, Beside, self.clock)
 
@@ -23,6 +24,7 @@ class Looks:
         if self.error is not None:
             raise self.error
         self.number += 1
+        self.clock.seconds += self.takes
         return [Finding(OK, "disk", f"look {self.number}")]
 
     def last(self) -> str:
@@ -39,6 +41,20 @@ def test_all_who_look_share_one_and_an_old_one_is_shown_while_one_of_them_makes_
     assert [looks.all.begin_renewal() for _ in range(3)] == [True, False, False]
     assert looks.all.age(looks.all.renewed()) == 0
     assert (looks.last(), looks.all.begin_renewal()) == ("look 2", False)
+
+
+def test_one_that_took_long_is_due_later() -> None:
+    looks = Looks()
+    looks.takes = 2.0
+    looks.last()
+    looks.clock.seconds += DUE_SECONDS
+    assert not looks.all.begin_renewal()
+    looks.clock.seconds += 2 * DUE_TIMES - DUE_SECONDS
+    assert looks.all.begin_renewal()
+    looks.takes = 0.0
+    assert looks.all.renewed().findings[0].text == "look 2"
+    looks.clock.seconds += DUE_SECONDS + 1
+    assert looks.all.begin_renewal()
 
 
 def test_nobody_is_shown_one_of_long_ago() -> None:
