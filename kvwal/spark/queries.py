@@ -17,6 +17,8 @@ from kvwal.spark.record_reader import MappingReader, RecordReader, StoredRecord,
 from kvwal.spark.records import Application, Batch, Error, EventLogPosition, Job, Sql, Stage
 
 LAST_RUNS = 30
+_AFTER_END_MS = 3_600_000
+"""Time after the last event of an application in which its failures are still looked for: Spark cancels jobs while it stops."""
 Records = RecordReader | Mapping[str, object]
 """Records with a reader, or a mapping of all of them."""
 
@@ -157,8 +159,10 @@ def failures(records: Records, since: int = 0, of: RecordedApplication | None = 
     """
     records = indexed(records)
     if records.has_index:
-        first = max(since, of.app.started if of else 0)
-        recorded = [each.of(Failure) for each in records.between(index.failures_since(first), index.AFTER_FAILURES)]
+        low, high = index.failures_since(max(since, of.app.started if of else 0)), index.AFTER_FAILURES
+        if of is not None and of.app.ended:
+            high = index.failures_since(max(of.app.ended, of.app.last_event) + _AFTER_END_MS)
+        recorded = [each.of(Failure) for each in records.between(low, high)]
     else:
         every = [of] if of else applications(records, since)
         recorded = [failure for application in every for failure in _scan_failures(records, application)]

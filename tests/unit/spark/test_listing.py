@@ -18,9 +18,9 @@ from kvwal.spark import records as rec
 from kvwal.spark.eventlog import log_reader
 from kvwal.spark.eventlog.logs import find_logs, identify
 from kvwal.spark.events import application as events
-from kvwal.spark.events import sql
+from kvwal.spark.events import jobs, sql
 from kvwal.spark.record_keys import app_prefix, job_key
-from kvwal.spark.record_reader import ClusterRecords, IndexedReader, RecordReader, reader_of
+from kvwal.spark.record_reader import ClusterRecords, IndexedReader, RecordReader, StoredRecord, reader_of
 from kvwal.store.read_only import ReadOnlyBusiness
 from kvwal.store.sync import ReadOnlyStore
 from tests.support.applications import SECOND, ran, store_events, stream_that_failed
@@ -185,6 +185,35 @@ def test_a_part_of_a_failed_execution_is_shown_and_not_its_root(tmp_path: Path) 
     for records in (None, scan(tmp_path)):
         shown = read(tmp_path, queries.failures) if records is None else queries.failures(records)
         assert [(failure.what, failure.title) for failure in shown] == [("sql 1", "the part")]
+
+
+def test_a_job_that_spark_cancels_while_it_stops_is_among_the_failures_and_later_applications_are_not_read(
+    tmp_path: Path,
+) -> None:
+    cancelled = jobs.JobResult("JobFailed", jobs.JobException("Job 7 cancelled because SparkContext was shut down", []))
+    with kvwal.open(tmp_path, archive=None, flush="os") as store:
+        told = [*ran("app", FIRST, ends=False), jobs.JobStart(job_id=7, submission_time=FIRST)]
+        ends = [events.ApplicationEnd(FIRST + 9 * SECOND), jobs.JobEnd(7, cancelled, FIRST + 20 * SECOND)]
+        store_events(store, "app", [*told, *ends])
+        for number in range(20):
+            store_events(store, f"later-{number}", ran(f"later-{number}", FIRST + DAY + number, failed=(1,)))
+    with kvwal.open(tmp_path, read_only=True) as reader:
+        assert isinstance(reader, ReadOnlyStore)
+        records = Counting(reader.read_business("spark"))
+        shown = queries.failures(records, of=queries.one_application(records, "app"))
+    assert [(failure.what, failure.at) for failure in shown] == [("job 7", FIRST + 20 * SECOND)]
+    assert records.failures == 1
+
+
+class Counting(IndexedReader):
+    """Counts the failures that are read."""
+
+    failures = 0
+
+    def between(self, low: str, high: str) -> Iterator[StoredRecord]:
+        for stored in super().between(low, high):
+            self.failures += stored.key.startswith(index.FAILURES)
+            yield stored
 
 
 def test_the_last_applications_are_shown_and_the_number_of_the_others_is_said(tmp_path: Path) -> None:
