@@ -1,4 +1,4 @@
-"""The wait for any page of a console over a large store, for one person and for twenty, and the memory that it takes."""
+"""The wait for any page of a console over a large store, or its archive, for one person and for twenty, and the memory."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 from benchmarks.console.people import Page, Site, first_looks, of_style, p99, reading, slowest_kinds
-from benchmarks.console.process import console, until_listed
+from benchmarks.console.process import Served, console, until_listed
 from benchmarks.console.store import Filled
 from benchmarks.harness import Question, Row, Run, in_child, percentile, ratio_row
 from benchmarks.nodes import resident_memory
+from kvwal.store.options import ARCHIVE_FOLDER
 
 QUESTION = Question(
     "console_pages",
@@ -19,7 +20,8 @@ QUESTION = Question(
     " share. People go on without a pause, to a page of any kind with the same chance, on the same two cores. SQL statements are"
     " not among the pages. The records are synthetic: each application has 100 jobs and 10 SQL executions, and each 20th has 100"
     " stages, executors, settings and a stream, too; people look at these. Nobody writes"
-    " meanwhile but in the last row, which has no target: there an application is recorded of which four jobs a second end.",
+    " meanwhile but in one row, which has no target: there an application is recorded of which four jobs a second end. The archive"
+    " is a folder, with an object for each segment: no compaction has merged them yet.",
 )
 STORE = "benchmarks.console.store"
 PEOPLE = 20
@@ -30,34 +32,43 @@ NOTED = 5
 
 
 def measure(run: Run) -> list[Row]:
-    """Four rows: the wait of one person and of twenty, the memory after a second minute, and the wait beside a recorder."""
+    """The wait of one person and of twenty, the memory after a second minute, and the wait beside a recorder; the first three
+    also over the archive alone.
+    """
     root, seconds = run.root(), float(run.size(SECONDS, 2))
     sizes = {"applications": run.size(10_000, 60), "jobs": run.size(100, 10), "keys": run.size(1_000_000, 2_000)}
     filled = Filled(**in_child(f"{STORE}:fill", root=str(root), **sizes))
     site = Site(filled)
+    with console(run.folder / "archive.log", str(root / ARCHIVE_FOLDER)) as served:
+        of_archive = _three(served, site, seconds, ", over the archive alone")
     with console(run.folder / "console.log", str(root)) as served:
-        until_listed(served, filled.applications)
-        first = max(page.ms for page in first_looks(served.port, site))
-        alone_style = p99(of_style(served.port, 1, seconds / 10))
-        alone = reading(served.port, site, 1, seconds)
+        of_folder = _three(served, site, seconds, "")
         style = p99(of_style(served.port, PEOPLE, seconds / 10))
-        memory, together = [], []
-        for _ in range(2):
-            together += reading(served.port, site, PEOPLE, seconds)
-            memory.append(resident_memory(served.process.pid))
         with ThreadPoolExecutor(1) as beside:
             recorded = beside.submit(in_child, f"{STORE}:record", root=str(root), seconds=seconds)
             live = reading(served.port, site, PEOPLE, seconds)
             ended = float(recorded.result())
-    rate = {"pages a second": len(together) / seconds / 2}
-    growth = ratio_row(
-        "Memory after another minute of 20 people", "MiB", memory[:1], memory[1:], "at most", MOST_GROWTH
-    )
+    beside_it = "Any page, 20 people, while an application is recorded"
+    return [*of_folder, _row(beside_it, live, style, None, {"jobs that ended": ended}), *of_archive]
+
+
+def _three(served: Served, site: Site, seconds: float, where: str) -> list[Row]:
+    """The wait of one person and of twenty, and the memory after a second minute of these. `where` ends the names of the rows."""
+    until_listed(served, site.applications)
+    first = max(page.ms for page in first_looks(served.port, site))
+    alone_style = p99(of_style(served.port, 1, seconds / 10))
+    alone = reading(served.port, site, 1, seconds)
+    style = p99(of_style(served.port, PEOPLE, seconds / 10))
+    memory, together = [], []
+    for _ in range(2):
+        together += reading(served.port, site, PEOPLE, seconds)
+        memory.append(resident_memory(served.process.pid))
+    rate = {"pages a second": len(together) / seconds / 2, "memory, MiB": memory[-1]}
+    growth = f"Memory after another minute of 20 people{where}"
     return [
-        _row("Any page, one person", alone, alone_style, MOST_MS_ALONE, {"slowest first look, ms": first}),
-        _row("Any page, 20 people side by side", together, style, MOST_MS, rate),
-        growth,
-        _row("Any page, 20 people, while an application is recorded", live, style, None, {"jobs that ended": ended}),
+        _row(f"Any page, one person{where}", alone, alone_style, MOST_MS_ALONE, {"slowest first look, ms": first}),
+        _row(f"Any page, 20 people side by side{where}", together, style, MOST_MS, rate),
+        ratio_row(growth, "MiB", memory[:1], memory[1:], "at most", MOST_GROWTH),
     ]
 
 
