@@ -29,6 +29,7 @@ from kvwal_archive.parquet.metadata import as_damage, check_unchanged, read_foot
 from kvwal_archive.parquet.rows import (
     DAMAGED_HINT,
     Footer,
+    ObjectInfo,
     schema,
 )
 from kvwal_archive.registry import Registration, owner
@@ -41,21 +42,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LISTINGS = 5
-
-
-class ObjectInfo(NamedTuple):
-    """One object: its key, the span in its name, the record in its footer, its size in bytes, its time (unix ms)."""
-
-    key: str
-    span: Span
-    footer: Footer
-    size: int
-    modified_ms: int
-
-    @property
-    def row_bytes(self) -> int:
-        """The average length of key and value of its rows, at least 1."""
-        return self.footer.data_bytes // max(1, self.footer.rows) + 1
 
 
 class Coverage(NamedTuple):

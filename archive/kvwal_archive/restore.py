@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from kvwal_archive.errors import BeforeHistory
 from kvwal_archive.layout import LOGICAL_BITS, MAX_NUMBER, to_text
 from kvwal_archive.objects import Objects
-from kvwal_archive.reader import ObjectInfo, listed_again, live_objects, read_rows
+from kvwal_archive.parquet.rows import ObjectInfo
+from kvwal_archive.reader import listed_again, live_objects, read_rows
 from kvwal_archive.registry import registered
 from kvwal_archive.view import NodePart, latest_of, latest_parts
 

@@ -22,8 +22,8 @@ from kvwal_archive.layout import (
 from kvwal_archive.merge import BATCH_BYTES, BATCH_ROWS, READ_BUFFER_BYTES
 from kvwal_archive.objects import Listed, Objects, scratch
 from kvwal_archive.parquet.metadata import as_damage
-from kvwal_archive.parquet.rows import COLUMNS, IDENTITY, ORDER, Footer, NewerFormat, same_as_before, schema
-from kvwal_archive.reader import ObjectInfo, belongs, checked_file, covered, read_info, unsuperseded
+from kvwal_archive.parquet.rows import COLUMNS, IDENTITY, ORDER, Footer, NewerFormat, ObjectInfo, same_as_before, schema
+from kvwal_archive.reader import belongs, checked_file, covered, read_info, unsuperseded
 from kvwal_archive.registry import Registration, owner
 
 if TYPE_CHECKING:

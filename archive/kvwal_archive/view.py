@@ -16,8 +16,8 @@ from kvwal_archive.objects import Objects
 from kvwal_archive.parquet import kept_rows
 from kvwal_archive.parquet.columns import find_class, find_rows, holding, open_ranges
 from kvwal_archive.parquet.key_ranges import Identity, KeyRange, key_range, rows_within
-from kvwal_archive.parquet.rows import COLUMNS, IDENTITY, node_schema, schema, sorted_rows
-from kvwal_archive.reader import ObjectInfo, checked, event_objects, listed_again, live_objects, without_gaps
+from kvwal_archive.parquet.rows import COLUMNS, IDENTITY, ObjectInfo, node_schema, schema, sorted_rows
+from kvwal_archive.reader import checked, event_objects, listed_again, live_objects, without_gaps
 from kvwal_archive.registry import registered
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from kvwal.scrub.inspect import Inspection, examine, snapshot_of
 from kvwal.scrub.progress import NotesInMemory
 from kvwal_archive.layout import Place
 from kvwal_archive.objects import Objects
-from kvwal_archive.reader import Coverage, ObjectInfo, covered, live_objects
+from kvwal_archive.parquet.rows import ObjectInfo
+from kvwal_archive.reader import Coverage, covered, live_objects
 from kvwal_archive.registry import Registration, owner
 from kvwal_archive.verify import Notes
 

@@ -32,8 +32,8 @@ from kvwal.scrub.inspect import examine
 from kvwal.scrub.salvage import Lost, Saved, salvage
 from kvwal_archive.layout import Place
 from kvwal_archive.objects import Objects
-from kvwal_archive.parquet.rows import NewerFormat
-from kvwal_archive.reader import Coverage, ObjectInfo, belongs, covered, list_spans, read_info, read_rows, unsuperseded
+from kvwal_archive.parquet.rows import NewerFormat, ObjectInfo
+from kvwal_archive.reader import Coverage, belongs, covered, list_spans, read_info, read_rows, unsuperseded
 from kvwal_archive.registry import owner
 from kvwal_archive.registry import take_over as fence
 from kvwal_archive.restore import restore_batches

@@ -21,8 +21,7 @@ from kvwal_archive.objects import Objects
 from kvwal_archive.parquet.key_ranges import Identity
 from kvwal_archive.parquet.metadata import read_footer
 from kvwal_archive.parquet.object_file import Seals
-from kvwal_archive.parquet.rows import DAMAGED_HINT, Footer, schema
-from kvwal_archive.reader import ObjectInfo
+from kvwal_archive.parquet.rows import DAMAGED_HINT, Footer, ObjectInfo, schema
 from kvwal_archive.view import NodePart, after_base, parts
 from kvwal_archive.writer import encode
 

@@ -9,8 +9,7 @@ from kvwal_archive.bases.select import BaseFiles, base_files, read_base
 from kvwal_archive.errors import ArchiveDamaged
 from kvwal_archive.layout import BaseName, base_folder, base_key
 from kvwal_archive.objects import Listed, Objects
-from kvwal_archive.parquet.rows import NewerFormat
-from kvwal_archive.reader import ObjectInfo
+from kvwal_archive.parquet.rows import NewerFormat, ObjectInfo
 from kvwal_archive.verify import ArchiveFault, Checked, Notes, Progress, Report, check_all
 
 

@@ -9,8 +9,7 @@ import msgspec
 
 from kvwal_archive.errors import ArchiveDamaged
 from kvwal_archive.layout import BaseName, PartNumber, base_key
-from kvwal_archive.parquet.rows import FORMAT, Footer, check_format
-from kvwal_archive.reader import ObjectInfo
+from kvwal_archive.parquet.rows import FORMAT, Footer, ObjectInfo, check_format
 
 BLANK_CRC = "00000000"
 DELETE_HINT = "The objects of the logs hold the rows too: delete this file, and the base is not read any more."

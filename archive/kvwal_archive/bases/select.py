@@ -13,8 +13,7 @@ from kvwal_archive.errors import ArchiveDamaged
 from kvwal_archive.faults import ObjectMissing
 from kvwal_archive.layout import BaseName, PartNumber, base_folder, base_key, parse_base_key
 from kvwal_archive.objects import Listed, Objects
-from kvwal_archive.parquet.rows import NewerFormat
-from kvwal_archive.reader import ObjectInfo
+from kvwal_archive.parquet.rows import NewerFormat, ObjectInfo
 
 
 class LogRead(NamedTuple):

@@ -13,7 +13,7 @@ from kvwal_archive.contents.files import ArchivedContents
 from kvwal_archive.faults import ObjectMissing
 from kvwal_archive.layout import Place, claim_file_key
 from kvwal_archive.objects import Objects, open_copy, scratch
-from kvwal_archive.reader import ObjectInfo
+from kvwal_archive.parquet.rows import ObjectInfo
 
 _PART_BYTES = 1 << 20
 Progress = Callable[[int, int, str], None]

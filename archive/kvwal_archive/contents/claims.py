@@ -18,7 +18,8 @@ from kvwal_archive.objects import Objects
 from kvwal_archive.parquet.columns import open_ranges, open_value_classes
 from kvwal_archive.parquet.key_ranges import structure_ranges
 from kvwal_archive.parquet.metadata import as_damage
-from kvwal_archive.reader import Coverage, ObjectInfo, covered, listed_again, live_objects
+from kvwal_archive.parquet.rows import ObjectInfo
+from kvwal_archive.reader import Coverage, covered, listed_again, live_objects
 from kvwal_archive.registry import registered
 
 if TYPE_CHECKING:

@@ -23,15 +23,8 @@ from kvwal_archive.merge import MergeSource, all_batches
 from kvwal_archive.objects import Objects, open_copy
 from kvwal_archive.parquet.metadata import check_unchanged, read_footer
 from kvwal_archive.parquet.object_file import Seals
-from kvwal_archive.parquet.rows import COLUMNS, IDENTITY, same_as_before, schema
-from kvwal_archive.reader import (
-    ObjectInfo,
-    checked_file,
-    list_spans,
-    listed_again,
-    live_objects,
-    read_info,
-)
+from kvwal_archive.parquet.rows import COLUMNS, IDENTITY, ObjectInfo, same_as_before, schema
+from kvwal_archive.reader import checked_file, list_spans, listed_again, live_objects, read_info
 from kvwal_archive.writer import Stored, put_file, write_file
 
 if TYPE_CHECKING:

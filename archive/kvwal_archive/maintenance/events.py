@@ -23,8 +23,8 @@ from kvwal_archive.objects import Objects, open_copy
 from kvwal_archive.parquet.key_ranges import class_range, group_bounds
 from kvwal_archive.parquet.metadata import read_footer, read_metadata_of
 from kvwal_archive.parquet.object_file import Seals
-from kvwal_archive.parquet.rows import COLUMNS, Footer, schema
-from kvwal_archive.reader import ObjectInfo, checked_file, list_events, read_info
+from kvwal_archive.parquet.rows import COLUMNS, Footer, ObjectInfo, schema
+from kvwal_archive.reader import checked_file, list_events, read_info
 from kvwal_archive.writer import write_file
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from kvwal_archive.objects import Objects
 from kvwal_archive.parquet import rows
 from kvwal_archive.parquet.columns import open_columns
 from kvwal_archive.parquet.object_file import Seals
-from kvwal_archive.reader import ObjectInfo, covered, list_events, list_spans, listed_again, live_objects
+from kvwal_archive.parquet.rows import ObjectInfo
+from kvwal_archive.reader import covered, list_events, list_spans, listed_again, live_objects
 from kvwal_archive.registry import owner, registered
 from kvwal_archive.writer import put_object
 

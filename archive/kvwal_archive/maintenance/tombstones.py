@@ -18,8 +18,8 @@ from kvwal_archive.errors import ArchiveError
 from kvwal_archive.layout import LOGICAL_BITS, MAX_NUMBER, Place
 from kvwal_archive.objects import Objects
 from kvwal_archive.parquet.columns import open_columns
-from kvwal_archive.parquet.rows import IDENTITY
-from kvwal_archive.reader import ObjectInfo, covered, live_objects
+from kvwal_archive.parquet.rows import IDENTITY, ObjectInfo
+from kvwal_archive.reader import covered, live_objects
 from kvwal_archive.registry import registered
 
 if TYPE_CHECKING:

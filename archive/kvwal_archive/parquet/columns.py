@@ -15,8 +15,7 @@ from kvwal_archive.parquet.kept_object import kept_object, known_objects
 from kvwal_archive.parquet.key_ranges import KeyRange, class_range, key_range, keys_sought, rows_within
 from kvwal_archive.parquet.lookup import Sought, candidates, find_groups
 from kvwal_archive.parquet.metadata import as_damage, check_body, check_unchanged, damaged, read_metadata
-from kvwal_archive.parquet.rows import COLUMNS, schema
-from kvwal_archive.reader import ObjectInfo
+from kvwal_archive.parquet.rows import COLUMNS, ObjectInfo, schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

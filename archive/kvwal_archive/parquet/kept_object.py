@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 from kvwal_archive.objects import Objects
 from kvwal_archive.parquet.key_ranges import Identity, KeyRange, group_bounds
 from kvwal_archive.parquet.metadata import check_unchanged, read_metadata_of
+from kvwal_archive.parquet.rows import ObjectInfo
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
-
-    from kvwal_archive.reader import ObjectInfo
 
 Version = tuple[str, int, int]
 """The key, the size and the time of an object."""

@@ -14,7 +14,7 @@ from kvwal_archive.parquet.columns import open_group
 from kvwal_archive.parquet.kept_object import KeptObject, known_objects, version
 from kvwal_archive.parquet.key_ranges import Identity, KeyRange, next_identity, only_keys
 from kvwal_archive.parquet.lookup import Groups
-from kvwal_archive.reader import ObjectInfo
+from kvwal_archive.parquet.rows import ObjectInfo
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,7 +15,7 @@ from kvwal_archive.parquet.chunks import DIGITS
 from kvwal_archive.parquet.kept_object import known_objects
 from kvwal_archive.parquet.key_filter import filter_place, may_hold_any
 from kvwal_archive.parquet.metadata import AT_ONCE, damaged
-from kvwal_archive.reader import ObjectInfo
+from kvwal_archive.parquet.rows import ObjectInfo
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq

@@ -19,14 +19,13 @@ from kvwal_archive.parquet.rows import (
     FOOTER_KEY,
     NO_RECORD,
     Footer,
+    ObjectInfo,
     decode_footer,
     footer_is_sealed,
 )
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
-
-    from kvwal_archive.reader import ObjectInfo
 
 MAGIC = b"PAR1"
 CHUNK = 1 << 20

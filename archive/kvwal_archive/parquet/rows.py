@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Sequence
 from functools import cache, reduce
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import msgspec
 
@@ -78,6 +78,21 @@ class Footer(msgspec.Struct, frozen=True, kw_only=True):
     def encode(self) -> bytes:
         """The record as bytes of the footer."""
         return msgspec.json.encode(self)
+
+
+class ObjectInfo(NamedTuple):
+    """One object: its key, the span in its name, the record in its footer, its size in bytes, its time (unix ms)."""
+
+    key: str
+    span: Span
+    footer: Footer
+    size: int
+    modified_ms: int
+
+    @property
+    def row_bytes(self) -> int:
+        """The average length of key and value of its rows, at least 1."""
+        return self.footer.data_bytes // max(1, self.footer.rows) + 1
 
 
 _RECORD = b'{"format":'

@@ -15,7 +15,8 @@ from kvwal_archive.errors import ConfigError
 from kvwal_archive.objects import Objects
 from kvwal_archive.parquet.key_ranges import ABOVE_ALL, LEAST, Identity, KeyRange, group_bounds, intersect, keys_sought
 from kvwal_archive.parquet.lookup import find_groups
-from kvwal_archive.reader import ObjectInfo, listed_again
+from kvwal_archive.parquet.rows import ObjectInfo
+from kvwal_archive.reader import listed_again
 from kvwal_archive.registry import registered
 from kvwal_archive.view import NodePart, latest_parts, parts
 

@@ -20,8 +20,8 @@ QUESTION = Question(
     " share. People go on without a pause, to a page of any kind with the same chance, on the same two cores. SQL statements are"
     " not among the pages. The records are synthetic: each application has 100 jobs and 10 SQL executions, and each 20th has 100"
     " stages, executors, settings and a stream, too; people look at these. Nobody writes"
-    " meanwhile but in one row, which has no target: there an application is recorded of which four jobs a second end. The archive"
-    " is a folder, with an object for each segment: no compaction has merged them yet.",
+    " meanwhile but in one row, which has no target: there an application is recorded of which four jobs a second end. The"
+    " archive is a folder, with an object for each segment: no compaction has merged them yet.",
 )
 STORE = "benchmarks.console.store"
 PEOPLE = 20

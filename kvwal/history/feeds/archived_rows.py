@@ -19,8 +19,8 @@ from kvwal_archive.faults import ObjectMissing
 from kvwal_archive.layout import Place
 from kvwal_archive.objects import Objects
 from kvwal_archive.parquet.columns import open_columns
-from kvwal_archive.parquet.rows import COLUMNS, schema
-from kvwal_archive.reader import LISTINGS, ObjectInfo, listed_again, live_objects, without_gaps
+from kvwal_archive.parquet.rows import COLUMNS, ObjectInfo, schema
+from kvwal_archive.reader import LISTINGS, listed_again, live_objects, without_gaps
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,7 +15,8 @@ from kvwal.ports.disk import OS_DISK
 from kvwal.spark.datasource.stream_options import StreamOptions
 from kvwal_archive.layout import Place
 from kvwal_archive.objects import Objects, open_objects
-from kvwal_archive.reader import ObjectInfo, covered, live_objects
+from kvwal_archive.parquet.rows import ObjectInfo
+from kvwal_archive.reader import covered, live_objects
 from kvwal_archive.registry import registered
 
 TASK_BYTES = 32 << 20

@@ -13,8 +13,8 @@ from kvwal_archive.layout import Span
 from kvwal_archive.maintenance import compaction as rewriting
 from kvwal_archive.maintenance.compaction import compact_rows, gc, plan, rewrite, run
 from kvwal_archive.objects import Objects, open_objects
-from kvwal_archive.parquet.rows import Footer, sorted_rows
-from kvwal_archive.reader import ObjectInfo, coverage, live_objects, read_rows
+from kvwal_archive.parquet.rows import Footer, ObjectInfo, sorted_rows
+from kvwal_archive.reader import coverage, live_objects, read_rows
 from kvwal_archive.registry import take_over
 from kvwal_archive.verify import verify
 from kvwal_archive.view import history, latest

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvwal.history.provenance import terms
 from kvwal.history.bounded_cache import BoundedCache
+from kvwal.history.provenance import terms
 from kvwal.history.provenance.terms import MAGIC, DamagedTermsError, TermsFile, encoded_terms
 
 Pair = tuple[int, int]
