@@ -189,6 +189,8 @@ def _few_rows(sources: Sequence[MergeSource], at: int | None) -> pa.Table | None
     tables = [(source, source.data) for source in sources if isinstance(source.data, pa.Table)]
     if len(tables) < len(sources) or sum(len(table) for _, table in tables) > FEW_ROWS:
         return None
+    if sum(table.nbytes for _, table in tables) > BATCH_BYTES:
+        return None
     found = []
     for source, table in tables:
         limits = [("sequence", source.up_to), ("timestamp", at)]

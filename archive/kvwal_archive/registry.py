@@ -186,7 +186,7 @@ def registered(objects: Objects, namespace: str, cluster: str, business: str | N
 
     A place that has objects but lost its registration counts too, so that a read of it raises ArchiveDamaged.
     """
-    folders = {"namespace": namespace, "cluster": cluster} | ({"business": business} if business else {})
+    folders = {"namespace": namespace, "cluster": cluster} | ({} if business is None else {"business": business})
     prefix = "".join(check_name(kind, name) + "/" for kind, name in folders.items())
     parsed_keys = (parse_registration_key(item.key) or parse_object_key(item.key) for item in objects.list(prefix))
     return sorted({parsed[0] for parsed in parsed_keys if parsed})

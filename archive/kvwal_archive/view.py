@@ -184,7 +184,7 @@ def _sources_within(
     memory_left = HELD_BYTES
     for part, info in ((one, info) for one in node_parts for info in _all_of(one)):
         limits = (None if info in part.base else part.up_to, part.after.sequence if info in part.infos else 0)
-        batches = kept_rows.kept_rows(objects, info, ranges)
+        batches = kept_rows.kept_rows(objects, info, ranges) if memory_left > 0 else None
         if batches is None:
             columns = files.enter_context(open_ranges(objects, info, ranges))
             if not columns.groups:
@@ -195,6 +195,8 @@ def _sources_within(
                 yield MergeSource(part.place.node, stream, limits[0], info.row_bytes, limits[1])
                 continue
             batches = list(stream())
+        else:
+            memory_left -= sum(batch.nbytes for batch in batches)
         if batches:
             rows = _table(batches)
             yield MergeSource(part.place.node, rows, limits[0], info.row_bytes, limits[1])

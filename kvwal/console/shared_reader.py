@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from kvwal.console.bodies import Refused
-from kvwal.errors import ConfigError
+from kvwal.errors import BeforeHistory, CodecError, ConfigError, TooLarge
 from kvwal.location.archived import ArchiveReader
 from kvwal.location.readers import LocationReader
 from kvwal.ports.clock import Clock
@@ -35,7 +35,7 @@ with a ttl expire without a write. Then one request makes it anew, and the other
 UNCHANGED_TIMES = 100.0
 """The same of an answer that took long: as many times as long as it took, but at most `LONGEST_SECONDS`."""
 LONGEST_SECONDS = 600.0
-_OF_THE_QUESTION = (ConfigError, Refused, KeyError)
+_OF_THE_QUESTION = (ConfigError, Refused, KeyError, BeforeHistory, CodecError, TooLarge)
 """Errors that say nothing against the open location: what was asked for is not there, or cannot be asked for."""
 
 
@@ -45,11 +45,16 @@ class _Made(Generic[T]):
     Where there is one from `before`, others do not wait: they take that.
     """
 
-    def __init__(self, make: Callable[[Any], T], clock: Clock, before: _Made[T] | None = None) -> None:
-        """`make` is given what `of` is given by the request that makes the value."""
+    def __init__(
+        self, make: Callable[[Any], T], clock: Clock, before: _Made[T] | None = None, *, is_of_before: bool = False
+    ) -> None:
+        """`make` is given what `of` is given by the request that makes the value. `is_of_before`: made from an earlier state of
+        the location than that of the generation.
+        """
         self._make = make
         self._clock = clock
         self._before = before
+        self.is_of_before = is_of_before
         self._lock = Lock()
         self._value: list[T] = []
         self._serves_until = self._good_until = self._unchanged_until = 0.0
@@ -78,17 +83,23 @@ class _Made(Generic[T]):
             self._lock.release()
 
     def later(self, now: float) -> _Made[T] | None:
-        """What stands for it after a second: itself if it goes on serving, or one that is made anew; None if it was quick."""
-        if self._value:
-            fresh = _Made(self._make, self._clock, self) if now < self._good_until else None
-            return self if now < self._serves_until else fresh
-        return self if self._before is not None and now < self._before._good_until else None
-
-    def again(self, now: float) -> _Made[T]:
-        """What stands for it when nothing was written for a minute: the same, made anew while others take this one. Itself if it
-        took long, or is not made yet.
+        """What stands for it when something was written: itself if it goes on serving, or one that is made anew; None if it was
+        quick.
         """
-        return _Made(self._make, self._clock, self) if self._value and now >= self._unchanged_until else self
+        if self._value and now >= self._serves_until:
+            return _Made(self._make, self._clock, self) if now < self._good_until else None
+        if not self._value and (self._before is None or now >= self._before._good_until):
+            return None
+        self.is_of_before = True
+        return self
+
+    def again(self, now: float) -> _Made[T] | None:
+        """What stands for it when nothing was written for a minute: the same, made anew while others take this one, or itself if
+        it took long. None if nobody has asked for it in that minute.
+        """
+        if not self._value:
+            return None
+        return self if now < self._unchanged_until else _Made(self._make, self._clock, self)
 
 
 class _Opened:
@@ -102,11 +113,11 @@ class _Opened:
 
 
 class _Generation(NamedTuple):
-    """Answers that were made from one state of the location: since when, when that was checked last, and its files then."""
+    """Answers that were made from one state of the location: since when, until when that need not be checked, and its files."""
 
     made: dict[Any, _Made[Any]]
     since: float
-    checked: float
+    checked_until: float
     states: FileStates | int | None
     """Of a folder or an archive. None if it is not known: then every answer is made again."""
 
@@ -140,7 +151,9 @@ class View:
         """As `made`, from the records of Spark applications."""
         records = self.records
         with self._lock:
-            made = self._made.setdefault(make, _Made(make, self._clock))
+            source = self._made.get(_records)
+            is_of_before = source is not None and source.is_of_before
+            made = self._made.setdefault(make, _Made(make, self._clock, is_of_before=is_of_before))
         return cast(T, made.of(records))
 
 
@@ -158,9 +171,10 @@ class SharedReader:
         self._workers = workers
         self._clock = clock
         self._opening = Lock()
+        self._checking = Lock()
         self._lock = Lock()
         self._current: _Opened | None = None
-        self._generation = _Generation({}, clock.elapsed(), clock.elapsed(), None)
+        self._generation = self._begun(0.0)
 
     async def ask(self, question: Callable[[View], T]) -> T:
         """The answer to a question about the location. The question runs on a worker thread, and may read for long."""
@@ -206,35 +220,55 @@ class SharedReader:
                 opened = _Opened(reader, closing.pop_all())
             opened.uses = 1
             with self._lock:
-                self._current, self._generation = opened, self._new_generation({}, None)
+                self._current, self._generation = opened, self._begun(_fresh_seconds(reader))
             return opened
 
     def _fresh(self, reader: LocationReader) -> dict[Any, _Made[Any]]:
-        """What was made lately enough."""
-        limit = ARCHIVED_FRESH_SECONDS if isinstance(reader, ArchiveReader) else FRESH_SECONDS
+        """What was made lately enough. One request looks whether something was written. Others take what there is meanwhile,
+        unless nobody has looked for long.
+        """
+        limit = _fresh_seconds(reader)
         with self._lock:
             generation = self._generation
-        now = self._clock.elapsed()
-        if now - generation.checked <= limit:
+        overdue = self._clock.elapsed() - generation.checked_until
+        if overdue <= 0 or not self._checking.acquire(blocking=overdue > limit):
+            return generation.made
+        try:
+            return self._checked(reader, limit)
+        finally:
+            self._checking.release()
+
+    def _checked(self, reader: LocationReader, limit: float) -> dict[Any, _Made[Any]]:
+        with self._lock:
+            generation = self._generation
+        began = self._clock.elapsed()
+        if began <= generation.checked_until:  # the request before has just looked
             return generation.made
         states = self._settled_states(reader)
-        is_same = states is not None and states == generation.states
+        now = self._clock.elapsed()
+        if isinstance(reader, ArchiveReader):
+            limit = max(limit, SLOW_TIMES * (now - began))
+        later = self._later(generation, states, now)._replace(checked_until=now + limit)
         with self._lock:
-            if self._generation is generation:  # otherwise another request has just done the same
-                if is_same and now - generation.since <= UNCHANGED_SECONDS:
-                    self._generation = generation._replace(checked=now)
-                elif is_same:
-                    again = {make: made.again(now) for make, made in generation.made.items()}
-                    self._generation = self._new_generation(again, states)
-                else:
-                    later = {make: made.later(now) for make, made in generation.made.items()}
-                    kept = {make: made for make, made in later.items() if made is not None}
-                    self._generation = self._new_generation(kept, states)
+            if self._generation is generation:  # otherwise the location was opened again
+                self._generation = later
             return self._generation.made
 
-    def _new_generation(self, made: dict[Any, _Made[Any]], states: FileStates | int | None) -> _Generation:
+    def _later(self, generation: _Generation, states: FileStates | int | None, now: float) -> _Generation:
+        """What stands for a generation now that the location has this state."""
+        is_same = states is not None and states == generation.states
+        if is_same and now - generation.since <= UNCHANGED_SECONDS and not _any_of_before(generation.made):
+            return generation
+        is_old = now - generation.since > UNCHANGED_SECONDS
+        with self._lock:
+            made = dict(generation.made)
+        later = {key: _stands_for(one, now, is_same=is_same, is_old=is_old) for key, one in made.items()}
+        kept = {key: one for key, one in later.items() if one is not None}
+        return _Generation(kept, generation.since if is_same and not is_old else now, now, states)
+
+    def _begun(self, limit: float) -> _Generation:
         now = self._clock.elapsed()
-        return _Generation(made, now, now, states)
+        return _Generation({}, now, now + limit, None)
 
     def _settled_states(self, reader: LocationReader) -> FileStates | int | None:
         """The files of a folder's store, or what an archive lists. None while a file has just changed: the next change may not
@@ -254,6 +288,21 @@ class SharedReader:
             opened.failed = True
             if self._current is opened:
                 self._current = None
+
+
+def _fresh_seconds(reader: LocationReader) -> float:
+    return ARCHIVED_FRESH_SECONDS if isinstance(reader, ArchiveReader) else FRESH_SECONDS
+
+
+def _any_of_before(made: dict[Any, _Made[Any]]) -> bool:
+    return any(one.is_of_before for one in list(made.values()))
+
+
+def _stands_for(one: _Made[Any], now: float, *, is_same: bool, is_old: bool) -> _Made[Any] | None:
+    """What stands for an answer, of a location that is the same or another one, in a generation that is old or goes on."""
+    if not is_same or one.is_of_before:
+        return one.later(now)
+    return one.again(now) if is_old else one
 
 
 def _records(reader: LocationReader) -> RecordReader:

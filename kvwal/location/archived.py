@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-_MORE_ROWS = 4
-"""How many times as many rows the next range of a page has, where the ranges before had too few keys."""
+_MORE_ROWS = 20
+"""How many times as many rows the second range of a page has as the first one."""
 
 
 class ArchiveReader:
@@ -167,7 +167,7 @@ class ArchivedBusiness(BusinessReader):
         return self._live(ranges=[KeyRange(low, high)])
 
     def find(self, key_class: str, key: bytes) -> DataEntry | None:
-        """See `BusinessReader.find`. Of each object a few pages are read."""
+        """See `BusinessReader.find`. Of each object a row group is read, if it can have the key."""
         look = self._look()
         newest = self._versions(look, key_class, key).slice(0, 1)
         entry = next(iter(entries_of(newest)), None)
@@ -189,14 +189,17 @@ class ArchivedBusiness(BusinessReader):
         return in_direction(self._live(ranges=None if span is None else [KeyRange(*span)]), reverse, limit)
 
     def page(self, bounds: KeyBounds, after: Identity | None, limit: int) -> list[DataEntry]:
-        """See `BusinessReader.page`. Of the objects a few row groups are read, and more if most of their rows do not count."""
+        """See `BusinessReader.page`. Of the objects a few row groups are read; if most of their rows do not count, as deletes and
+        rows of other structures, the rest comes as a stream.
+        """
         low, high = range_after(bounds, after)
         found: list[DataEntry] = []
-        count = limit
-        while low < high and len(found) < limit:
-            end = listed_again(partial(self._end_of_rows, KeyRange(low, high), count))
+        for count in (limit, _MORE_ROWS * limit, 0):
+            end = listed_again(partial(self._end_of_rows, KeyRange(low, high), count)) if count else high
             found += islice(self._live(ranges=[KeyRange(low, end)]), limit - len(found))
-            low, count = end, _MORE_ROWS * count
+            low = end
+            if len(found) == limit or low >= high:
+                break
         return found
 
     def _end_of_rows(self, wanted: KeyRange, count: int) -> Identity:

@@ -5,9 +5,11 @@ Objects are immutable. So what was read of an object of a given key, size, time 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -70,6 +72,7 @@ class OneLook(Objects):
         self._folder = folder
         self.known = known
         self._listed: dict[str, Listed] | None = None
+        self._keys: list[str] = []
 
     @property
     def address(self) -> str:
@@ -86,7 +89,9 @@ class OneLook(Objects):
             return self._ask(lambda: self._objects.list(prefix))
         if self._listed is None:
             self._listed = {item.key: item for item in self._ask(lambda: self._objects.list(self._folder))}
-        return [item for key, item in self._listed.items() if key.startswith(prefix)]
+            self._keys = list(self._listed)
+        following = islice(self._keys, bisect_left(self._keys, prefix), None)
+        return [self._listed[key] for key in takewhile(lambda key: key.startswith(prefix), following)]
 
     def put_if_absent(self, key: str, data: Body) -> bool:
         """See Objects.put_if_absent."""

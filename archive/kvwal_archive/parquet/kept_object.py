@@ -6,9 +6,11 @@ Objects are immutable. So what was read of one counts for as long as it is liste
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from kvwal_archive.objects import Objects
 from kvwal_archive.parquet.key_ranges import Identity, KeyRange, group_bounds
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
 
 Version = tuple[str, int, int]
 """The key, the size and the time of an object."""
-_MOST_GAPS = 64
-"""Gaps that are known of a row group. One more, and all are forgotten."""
+_MOST_GAPS = 32
+"""Gaps that are known of a row group. One more, and it alone is."""
 _MOST_BYTES = 32 << 20
 """Bytes of a row group that may be decoded at once and kept: objects of earlier versions have larger ones."""
 _GROUP_BYTES = 16 << 10
@@ -53,9 +55,13 @@ class KeptObject:
         gaps = self._gaps.get(group, ())
         return [one for one in ranges if one.overlaps(least, greatest) and not _is_within(one, gaps)]
 
-    def is_large(self, group: int) -> bool:
-        """Whether a row group is too large to be kept decoded."""
-        return int(self.metadata.row_group(group).total_byte_size) > _MOST_BYTES
+    def may_be_kept(self, group: int) -> bool:
+        """Whether a row group is small enough to be kept decoded, and can be checked without the rest of the object."""
+        return self.info.footer.chunk_crcs is not msgspec.UNSET and self.bytes_of([group]) <= _MOST_BYTES
+
+    def bytes_of(self, groups: Iterable[int]) -> int:
+        """The bytes of some row groups, decompressed."""
+        return sum(int(self.metadata.row_group(group).total_byte_size) for group in groups)
 
     def note_gap(self, group: int, gap: KeyRange) -> None:
         """Note that a row group has no identity of this range, which reaches from one identity of it to the next one."""

@@ -19,8 +19,10 @@ from kvwal_archive.parquet.rows import ObjectInfo
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_MOST_GROUPS = 8
-"""Row groups of one object: a question that needs more of them reads a large part of the archive, which is not to be kept."""
+_MOST_GROUPS, _MOST_BYTES = 8, 64 << 20
+"""Row groups of one object, and their bytes: a question that needs more reads much of the archive, which is not to be kept."""
+_FEW = 16
+"""A part of a row group that is smaller by this factor is copied, so that it does not hold the row group in memory."""
 
 
 class _KeptGroup:
@@ -33,6 +35,7 @@ class _KeptGroup:
 
 def kept_rows(objects: Objects, info: ObjectInfo, ranges: Sequence[KeyRange]) -> list[pa.RecordBatch] | None:
     """The rows of the ranges, in order, in batches that are not empty. None: nothing is kept, or these are too many rows for it.
+    They are in memory, apart from the row groups that are kept.
 
     Raises ArchiveDamaged, ArchiveError, ObjectMissing.
     """
@@ -40,7 +43,7 @@ def kept_rows(objects: Objects, info: ObjectInfo, ranges: Sequence[KeyRange]) ->
         return None
     (kept,) = known_objects(objects, [info])
     groups = kept.groups(ranges)
-    if len(groups) > _MOST_GROUPS or any(map(kept.is_large, groups)):
+    if len(groups) > _MOST_GROUPS or not all(map(kept.may_be_kept, groups)) or kept.bytes_of(groups) > _MOST_BYTES:
         return None
     unread = {group: only_keys(wanted) for group, wanted in groups.items() if not _is_kept(objects, info, group)}
     sought = Groups(info, kept.metadata, unread)
@@ -66,7 +69,7 @@ def end_of_rows(objects: Objects, infos: Sequence[ObjectInfo], wanted: KeyRange,
 
 def _end_within(objects: Objects, kept: KeptObject, wanted: KeyRange, count: int) -> Identity | None:
     for group in kept.groups([wanted]):
-        if kept.is_large(group):
+        if not kept.may_be_kept(group):
             return min(wanted.high, next_identity(kept.bounds[group][1]))
         if (end := wanted.end_of(_rows_of(objects, kept, group), count)) is not None:
             return end
@@ -106,7 +109,14 @@ def _within(kept: KeptObject, group: int, rows: pa.RecordBatch, ranges: Sequence
     for one in ranges:
         part = one.rows(rows)
         if part.num_rows:
-            found.append(part)
+            found.append(_apart(part) if part.num_rows * _FEW < rows.num_rows else part)
         else:
             kept.note_gap(group, one.gap(rows))
     return found
+
+
+def _apart(part: pa.RecordBatch) -> pa.RecordBatch:
+    """A copy of these rows."""
+    import pyarrow as pa
+
+    return part.take(pa.array(range(part.num_rows), pa.int32()))

@@ -15,9 +15,11 @@ from kvwal.scrub.diagnose import Finding
 from kvwal_archive.layout import Place
 
 DUE_SECONDS = 30.0
-"""Age from which an examination that somebody looks at is made again, or `DUE_TIMES` as long as it took, if that is longer."""
+"""Age from which an examination that somebody looks at is made again, or `DUE_TIMES` as long as it took, if that is longer, up to
+half of `SHOWN_SECONDS`.
+"""
 DUE_TIMES = 30.0
-"""So that the examinations of a large store, which read all logs, take no more than a thirtieth of a core."""
+"""So that the examinations of a large store, which read all logs, seldom take more than a thirtieth of a core."""
 SHOWN_SECONDS = 300.0
 """Age up to which one is shown meanwhile. After that, who looks waits for the next one."""
 

@@ -21,7 +21,7 @@ from kvwal.console.shared_reader import (
     View,
     _Made,
 )
-from kvwal.errors import ArchiveError, ConfigError
+from kvwal.errors import ArchiveError, BeforeHistory, ConfigError
 from kvwal.location.archived import ArchiveReader
 from kvwal.location.readers import LocationReader
 from kvwal.ports.tasks import ThreadWorkers
@@ -63,6 +63,10 @@ def fail(view: View) -> None:
 
 def mistype(view: View) -> None:
     raise ConfigError("there is no such application.")
+
+
+def ask_too_early(view: View) -> None:
+    raise BeforeHistory("only the latest entry of each key was kept.")
 
 
 class Setting:
@@ -330,8 +334,9 @@ def test_an_error_of_the_store_has_the_next_request_open_it_again(setting: Setti
 
 
 def test_an_error_of_the_question_leaves_the_location_open(setting: Setting) -> None:
-    with pytest.raises(ConfigError), setting.reads.view() as view:
-        mistype(view)
+    for error, ask in ((ConfigError, mistype), (BeforeHistory, ask_too_early)):
+        with pytest.raises(error), setting.reads.view() as view:
+            ask(view)
     setting.made()
     assert setting.location.opened == 1
 
@@ -351,3 +356,36 @@ def test_a_store_that_was_away_and_is_back_is_read(setting: Setting) -> None:
         asyncio.run(setting.reads.ask(lambda view: view.made(make)))
     setting.location.away = False
     assert asyncio.run(setting.reads.ask(lambda view: view.made(make))) == 1
+
+
+def test_an_answer_of_before_a_change_does_not_outlive_it_by_much(tmp_path: Path) -> None:
+    """It took long, and what is listed has not changed since: but it was made from what was there before."""
+    objects, seen = open_objects(str(tmp_path)), []
+    clock, archive = FakeClock(), ArchiveReader(objects, "default", "local", None)
+    reads = SharedReader(lambda: nullcontext(archive), ThreadWorkers("test", 2), clock)
+
+    def slowly(reader: LocationReader) -> int:
+        found = len(objects.list(""))
+        clock.seconds += 6
+        return found
+
+    for turn in range(12):
+        clock.seconds = 12.0 * turn
+        with reads.view() as view:
+            seen.append(view.made(slowly))
+        if turn == 3:
+            objects.put_if_absent("default/local/jobs/local/_log", b"{}")
+    assert seen.index(1) <= 3 + 60 / 12 + 2
+    reads.close()
+
+
+def test_answers_that_nobody_asks_for_any_more_go(tmp_path: Path) -> None:
+    objects = open_objects(str(tmp_path))
+    clock, archive = FakeClock(), ArchiveReader(objects, "default", "local", None)
+    reads = SharedReader(lambda: nullcontext(archive), ThreadWorkers("test", 2), clock)
+    for turn in range(200):
+        clock.seconds = 15.0 * turn
+        with reads.view() as view:
+            view.made(lambda reader, turn=turn: turn)
+    assert len(reads._generation.made) < 20
+    reads.close()

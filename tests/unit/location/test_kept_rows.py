@@ -21,9 +21,11 @@ from kvwal.structures.map.view import KeyBounds
 from kvwal_archive.errors import ArchiveDamaged
 from kvwal_archive.layout import Place
 from kvwal_archive.maintenance import compaction
-from kvwal_archive.objects import LocalObjects
+from kvwal_archive.objects import Listing, LocalObjects
 from kvwal_archive.parquet.kept_object import KeptObject
+from kvwal_archive.parquet.kept_rows import kept_rows
 from kvwal_archive.parquet.key_ranges import ABOVE_ALL, LEAST, KeyRange
+from kvwal_archive.reader import live_objects
 from tests.support.archive.archiver import InProcess
 from tests.support.chance import examples
 
@@ -62,9 +64,14 @@ class Archived(RuleBasedStateMachine):
         self.patch.setattr("kvwal_archive.parquet.kept_rows._MOST_GROUPS", 4)
         self.puts = 0
 
-    @initialize(most=st.sampled_from([1, 20_000, 1 << 20]), few=st.sampled_from([0, 4096]))
-    def begin(self, most: int, few: int) -> None:
+    @initialize(
+        most=st.sampled_from([1, 20_000, 1 << 20]),
+        few=st.sampled_from([0, 4096]),
+        held=st.sampled_from([0, 200, 1 << 20]),
+    )
+    def begin(self, most: int, few: int, held: int) -> None:
         self.patch.setattr("kvwal_archive.merge.FEW_ROWS", few)
+        self.patch.setattr("kvwal_archive.view.HELD_BYTES", held)
         self.store = kvwal.open(self.root)
         self.put("k05")
         self.store.archive()
@@ -203,3 +210,38 @@ def test_the_gap_around_a_range_reaches_to_the_keys_beside_it() -> None:
         b"e": KeyRange(("str", b"d\0"), ABOVE_ALL),
     }
     assert KeyRange(("a", b""), ("b", b"")).gap(batch) == KeyRange(LEAST, ("int", b"1"))
+
+
+def test_a_page_passes_a_thousand_rows_of_other_structures_in_few_steps(tmp_path: Path) -> None:
+    """They stand before the keys of the map, in many row groups of several objects."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kvwal.archiver.remote.Child", InProcess)
+        patch.setattr("kvwal_archive.parquet.object_file.ROW_GROUP_ROWS", 20)
+        with kvwal.open(tmp_path) as store:
+            for turn in range(5):
+                store.business("b").queue().put_many(list(range(200)))
+                store.map("b").put(f"k{turn}", turn)
+                store.archive()
+    objects = CountedLists(str(tmp_path / "_archive"), cache())
+    business = business_of(objects)
+    objects.lists = 0
+    assert [entry.key for entry in business.page(KeyBounds(), None, 10)] == [b"k0", b"k1", b"k2", b"k3", b"k4"]
+    assert objects.lists <= 5
+
+
+def test_few_rows_do_not_hold_their_row_group_in_memory(folder: Path) -> None:
+    objects = LocalObjects(str(folder), cache())
+    (info, *_) = live_objects(objects, PLACE)
+    (part,) = kept_rows(objects, info, [KeyRange(("str", b"k1000"), ("str", b"k1006"))]) or []
+    assert part.num_rows == 3
+    assert part.get_total_buffer_size() < 2_000
+
+
+class CountedLists(LocalObjects):
+    """Objects whose listings are counted."""
+
+    lists = 0
+
+    def list(self, prefix: str) -> Listing:
+        self.lists += 1
+        return super().list(prefix)
