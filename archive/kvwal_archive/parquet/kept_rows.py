@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _MOST_GROUPS, _MOST_BYTES = 8, 64 << 20
 """Row groups of one object, and their bytes: a question that needs more reads much of the archive, which is not to be kept."""
-_FEW = 16
+_FEW = 4
 """A part of a row group that is smaller by this factor is copied, so that it does not hold the row group in memory."""
 
 
