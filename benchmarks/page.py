@@ -130,6 +130,10 @@ MISSES: dict[str, str] = {
         "take more processor time than the records, and the reading takes about as much. Only longer batches, and Java's C1 "
         "compiler alone, helped beyond the noise. C1 alone would slow down every client afterwards."
     ),
+    "Any page, 20 people side by side": (
+        "what doctor says and the graph of lineage are made beside the pages, each once a minute or less, and take a second of "
+        "the two cores on which the twenty people run, too. Over the archive alone, which doctor does not read, they wait less."
+    ),
     "A console's list of 2,600 applications, from a root": (
         "more than half of the time is the start of Python and its imports. The ratio follows the "
         "machine: the day before, on another one, the History Server took 20.1 s and the console 0.65 s, which is 0.03."
