@@ -13,8 +13,7 @@ memory, also with any number of rows of one identity, and nothing is written to 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import reduce
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 
 from kvwal_archive.errors import ArchiveDamaged
 from kvwal_archive.parquet.rows import (
@@ -29,6 +28,8 @@ from kvwal_archive.parquet.rows import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+R = TypeVar("R", "pa.Table", "pa.RecordBatch")
 
 BATCH_ROWS = 64 << 10
 BATCH_BYTES = 16 << 20
@@ -184,19 +185,13 @@ def _few_rows(sources: Sequence[MergeSource], at: int | None) -> pa.Table | None
     A question about a few keys has some rows in each of many objects: to take these in turns takes longer than to sort them.
     """
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     tables = [(source, source.data) for source in sources if isinstance(source.data, pa.Table)]
     if len(tables) < len(sources) or sum(len(table) for _, table in tables) > FEW_ROWS:
         return None
     if sum(table.nbytes for _, table in tables) > BATCH_BYTES:
         return None
-    found = []
-    for source, table in tables:
-        limits = [("sequence", source.up_to), ("timestamp", at)]
-        wanted = [pc.less_equal(table.column(name), limit) for name, limit in limits if limit is not None]
-        wanted += [pc.greater(table.column("sequence"), source.after)] if source.after else []
-        found.append(with_node(table.filter(reduce(pc.and_, wanted)) if wanted else table, source.node))
+    found = [with_node(_within_limits(table, source, at), source.node) for source, table in tables]
     return pa.concat_tables(found) if found else node_schema().empty_table()
 
 
@@ -229,6 +224,16 @@ def _identity(rows: pa.Table | pa.RecordBatch, place: int) -> Identity:
     return rows.column("key_class")[place].as_py(), rows.column("key")[place].as_py()
 
 
+def _within_limits(rows: R, source: MergeSource, at: int | None) -> R:
+    """The rows of a source that count, up to the timestamp `at`."""
+    import pyarrow.compute as pc
+
+    for name, limit in (("sequence", source.up_to), ("timestamp", at)):
+        if limit is not None:
+            rows = rows.filter(pc.less_equal(rows.column(name), limit))
+    return rows.filter(pc.greater(rows.column("sequence"), source.after)) if source.after else rows
+
+
 def _not_merged(why: str) -> ArchiveDamaged:
     return ArchiveDamaged(f"The rows could not be merged: {why}.", hint=DAMAGED_HINT)
 
@@ -240,7 +245,7 @@ class _Input:
         """`rank` is that of the source's node among the names of all nodes."""
         self._source = source
         self._rank = rank
-        self._limits = {"sequence": source.up_to, "timestamp": at}
+        self._at = at
         self._batches = _stream(source, inputs)
         self._before: Position | None = None
         self._batch: pa.RecordBatch | None = None
@@ -252,7 +257,7 @@ class _Input:
             if self._batch is None:
                 return False
             self._check_sorted(self._batch)
-            self._batch = self._within_limits(self._batch)
+            self._batch = _within_limits(self._batch, self._source, self._at)
         self.last = self._position(self._batch, len(self._batch) - 1)
         return True
 
@@ -274,16 +279,6 @@ class _Input:
         key_class, key = _identity(batch, place)
         timestamp, sequence = (batch.column(name)[place].as_py() for name in ("timestamp", "sequence"))
         return key_class, key, -timestamp, -self._rank, -sequence
-
-    def _within_limits(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        import pyarrow.compute as pc
-
-        for name, limit in self._limits.items():
-            if limit is not None:
-                batch = batch.filter(pc.less_equal(batch.column(name), limit))
-        if self._source.after:
-            batch = batch.filter(pc.greater(batch.column("sequence"), self._source.after))
-        return batch
 
     def _check_sorted(self, batch: pa.RecordBatch) -> None:
         """Check the order that the merge relies on: identities ascend, timestamps within one identity descend."""

@@ -24,8 +24,8 @@ from kvwal_archive.layout import (
     to_text,
 )
 from kvwal_archive.objects import Objects, open_copy
-from kvwal_archive.parquet.kept_object import KeptObject
-from kvwal_archive.parquet.metadata import as_damage, check_unchanged, read_footer, read_metadata_of
+from kvwal_archive.parquet.kept_object import kept_or_read
+from kvwal_archive.parquet.metadata import as_damage, check_unchanged, read_footer
 from kvwal_archive.parquet.rows import (
     DAMAGED_HINT,
     Footer,
@@ -178,18 +178,9 @@ def read_info(objects: Objects, key: str, size: int, modified_ms: int) -> Object
 
 def read_infos(objects: Objects, listed: Sequence[tuple[str, int, int]]) -> Iterator[ObjectInfo]:
     """`read_info` of many objects: key, size and time of each. The footers that are not kept are read at once."""
-    decoded = objects.decoded
-    kept = {} if decoded is None else {one: decoded.found(one) for one in listed}
-    metadata = read_metadata_of(objects, [(one[0], one[1]) for one in listed if kept.get(one) is None])
-    for one in listed:
-        known = kept.get(one)
-        if known is None:
-            key, size, modified_ms = one
-            footer, of_object = next(metadata)
-            known = KeptObject(_info(key, footer, size, modified_ms), of_object)
-            if decoded is not None:
-                decoded.put(one, known)
-        yield known.info
+    kept = [None if objects.decoded is None else objects.decoded.found(one) for one in listed]
+    found = kept_or_read(objects, listed, kept, lambda at, footer: _info(listed[at][0], footer, *listed[at][1:]))
+    return (known.info for known in found)
 
 
 def _info(key: str, footer: Footer, size: int, modified_ms: int) -> ObjectInfo:

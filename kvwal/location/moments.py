@@ -17,7 +17,7 @@ from kvwal.structures.business import Memory
 from kvwal.structures.map.lazy_memory import LazyMemory
 from kvwal.structures.map.view import KeyBounds
 from kvwal.values.reader import StoredValues
-from kvwal_archive.parquet.key_ranges import Identity, KeyRange, next_identity
+from kvwal_archive.parquet.key_ranges import Identity, KeyRange, key_range, next_identity
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,7 +77,7 @@ class _BusinessThen(MemoryReader):
 
     def find(self, key_class: str, key: bytes) -> DataEntry | None:
         """See `BusinessReader.find`."""
-        then = self._business.as_of(self._timestamp, within=KeyRange((key_class, key), next_identity((key_class, key))))
+        then = self._business.as_of(self._timestamp, within=key_range(key_class, key))
         entry = then.lookup(key_class, key)
         return None if entry is None else self._public(entry)
 

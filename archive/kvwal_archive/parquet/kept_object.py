@@ -6,7 +6,7 @@ Objects are immutable. So what was read of one counts for as long as it is liste
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ import msgspec
 from kvwal_archive.objects import Objects
 from kvwal_archive.parquet.key_ranges import Identity, KeyRange, group_bounds
 from kvwal_archive.parquet.metadata import check_unchanged, read_metadata_of
-from kvwal_archive.parquet.rows import ObjectInfo
+from kvwal_archive.parquet.rows import Footer, ObjectInfo
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -90,14 +90,30 @@ def known_objects(objects: Objects, infos: Sequence[ObjectInfo]) -> Iterator[Kep
 
     Raises ArchiveDamaged, ArchiveError, ObjectMissing.
     """
+
+    def unchanged(at: int, footer: Footer) -> ObjectInfo:
+        check_unchanged(footer, infos[at])
+        return infos[at]
+
     kept = [kept_object(objects, info) for info in infos]
-    unread = [(info.key, info.size) for info, known in zip(infos, kept, strict=True) if known is None]
-    metadata = read_metadata_of(objects, unread)
-    for info, known in zip(infos, kept, strict=True):
+    return kept_or_read(objects, [version(info) for info in infos], kept, unchanged)
+
+
+def kept_or_read(
+    objects: Objects,
+    versions: Sequence[Version],
+    kept: Sequence[KeptObject | None],
+    info_of: Callable[[int, Footer], ObjectInfo],
+) -> Iterator[KeptObject]:
+    """The objects, in order: those that are kept, and the others with their footers, which are read at once.
+
+    `info_of` is given the number of an object and its footer. Raises as `known_objects`, and what `info_of` raises.
+    """
+    metadata = read_metadata_of(objects, [one[:2] for one, known in zip(versions, kept, strict=True) if known is None])
+    for at, (one, known) in enumerate(zip(versions, kept, strict=True)):
         if known is None:
             footer, of_object = next(metadata)
-            check_unchanged(footer, info)
-            known = KeptObject(info, of_object)
+            known = KeptObject(info_of(at, footer), of_object)
             if objects.decoded is not None:
-                objects.decoded.put(version(info), known)
+                objects.decoded.put(one, known)
         yield known

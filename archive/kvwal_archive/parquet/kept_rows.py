@@ -35,7 +35,6 @@ class _KeptGroup:
 
 def kept_rows(objects: Objects, info: ObjectInfo, ranges: Sequence[KeyRange]) -> list[pa.RecordBatch] | None:
     """The rows of the ranges, in order, in batches that are not empty. None: nothing is kept, or these are too many rows for it.
-    They are in memory, apart from the row groups that are kept.
 
     Raises ArchiveDamaged, ArchiveError, ObjectMissing.
     """
