@@ -192,18 +192,18 @@ class ArchivedBusiness(BusinessReader):
         """See `BusinessReader.page`. Of the objects a few row groups are read; if most of their rows do not count, as deletes and
         rows of other structures, the rest comes as a stream.
         """
+        look = self._look()
         low, high = range_after(bounds, after)
         found: list[DataEntry] = []
         for count in (limit, _MORE_ROWS * limit, 0):
-            end = listed_again(partial(self._end_of_rows, KeyRange(low, high), count)) if count else high
-            found += islice(self._live(ranges=[KeyRange(low, end)]), limit - len(found))
+            end = listed_again(partial(self._end_of_rows, look, KeyRange(low, high), count)) if count else high
+            found += islice(self._live(ranges=[KeyRange(low, end)], look=look), limit - len(found))
             low = end
             if len(found) == limit or low >= high:
                 break
         return found
 
-    def _end_of_rows(self, wanted: KeyRange, count: int) -> Identity:
-        look = self._look()
+    def _end_of_rows(self, look: Objects, wanted: KeyRange, count: int) -> Identity:
         return view.end_of_rows(look, view.latest_parts(look, *self._where, self._nodes), wanted, count)
 
     def select(self, wanted: WantedIdentity) -> Iterator[DataEntry]:
@@ -274,7 +274,10 @@ class ArchivedBusiness(BusinessReader):
         return view.history(look, *self._where, key_class=key_class, key=key, nodes=self._nodes)
 
     def _live(
-        self, wanted: WantedIdentity | None = None, ranges: Sequence[KeyRange] | None = None
+        self,
+        wanted: WantedIdentity | None = None,
+        ranges: Sequence[KeyRange] | None = None,
+        look: Objects | None = None,
     ) -> Iterator[DataEntry]:
         """The live entries whose keys are wanted (None: all), and in the ranges if these are given.
 
@@ -282,27 +285,34 @@ class ArchivedBusiness(BusinessReader):
         """
         import pyarrow as pa
 
-        for live in self._live_rows(ranges):
+        for live in self._live_rows(ranges, look=look):
             if wanted is not None:
                 identities = zip(live.column("key").to_pylist(), live.column("key_class").to_pylist(), strict=True)
                 live = live.filter(pa.array((wanted(*identity) for identity in identities), pa.bool_()))
             yield from self._values.entries(data_entries_of(live))
 
     def _live_rows(
-        self, ranges: Sequence[KeyRange] | None = None, structure: str | None = OWN_MAP
+        self,
+        ranges: Sequence[KeyRange] | None = None,
+        structure: str | None = OWN_MAP,
+        look: Objects | None = None,
     ) -> Iterator[pa.RecordBatch]:
         import pyarrow.compute as pc
 
         now_ms = SYSTEM.wall_ms()
-        for rows in self._rows(ranges, structure=structure):
+        for rows in self._rows(ranges, structure=structure, look=look):
             yield rows.filter(pc.invert(expired_rows(rows, now_ms)))
 
     def _rows(
-        self, ranges: Sequence[KeyRange] | None = None, at: int | None = None, structure: str | None = OWN_MAP
+        self,
+        ranges: Sequence[KeyRange] | None = None,
+        at: int | None = None,
+        structure: str | None = OWN_MAP,
+        look: Objects | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        return map_rows(
-            self._look(), self._where, self._skew, nodes=self._nodes, ranges=ranges, at=at, structure=structure
-        )
+        """The rows of a structure, as one call sees the archive, or as `look` has seen it before."""
+        seen = look or self._look()
+        return map_rows(seen, self._where, self._skew, nodes=self._nodes, ranges=ranges, at=at, structure=structure)
 
 
 def check_archive_folder(objects: Objects) -> None:
