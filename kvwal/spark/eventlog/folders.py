@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import os
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple
 
 from kvwal.errors import ConfigError, Kind, KvwalError
+from kvwal.history.bounded_cache import BoundedCache
 from kvwal.spark.eventlog.listing import ROLLING_PREFIX, ListedFile, ListedLog, LogFolder, is_of_databricks, logs_in
 from kvwal_archive.errors import ArchiveError
 from kvwal_archive.faults import ObjectMissing, may_pass
@@ -22,6 +22,9 @@ from kvwal_archive.objects.typed import typed_path
 READ_AHEAD = 4 << 20
 """Bytes of one request for a part of a remote file."""
 _KEPT_BLOCKS = 2
+"""A log is opened to see whose it is, and opened again to be read."""
+_Block = tuple[str, str, int, int]
+"""The key and the version of a file, and the bytes [start, end)."""
 HERE = "Name a log file, or a folder of logs, on this machine, or a URL of them."
 
 
@@ -101,7 +104,7 @@ class RemoteFolder:
         check_url(url)
         self._objects = RemoteObjects(url.rstrip("/"), {})
         self.url = self._objects.url
-        self._blocks = _BlockCache(_KEPT_BLOCKS)
+        self._blocks: BoundedCache[_Block, bytes] = BoundedCache(_KEPT_BLOCKS)
 
     def list(self) -> list[ListedFile]:
         """See `LogFolder.list`."""
@@ -121,7 +124,7 @@ class RemoteFile(NamedTuple):
     """One file behind a URL, in the version that a listing showed. `key` is empty if the URL is that of the file."""
 
     objects: RemoteObjects
-    blocks: _BlockCache
+    blocks: BoundedCache[_Block, bytes]
     key: str
     name: str
     size: int
@@ -140,22 +143,6 @@ class RemoteFile(NamedTuple):
     def _request(self, start: int, end: int) -> bytes:
         with _storage_errors():
             return self.objects.read_range(self.key, start, end)
-
-
-class _BlockCache:
-    """The blocks read last: a log is opened to see whose it is, and opened again to be read."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._kept: OrderedDict[tuple[str, str, int, int], bytes] = OrderedDict()
-
-    def get(self, block: tuple[str, str, int, int], read: Callable[[], bytes]) -> bytes:
-        """The bytes of a block, read if they are not kept."""
-        if block not in self._kept:
-            self._kept[block] = read()
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
-        return self._kept[block]
 
 
 @contextmanager
