@@ -33,7 +33,6 @@ class Site:
 
     def __init__(self, filled: Filled) -> None:
         self._filled = filled
-        self.applications = filled.applications
         self.kinds: dict[str, Callable[[random.Random], str]] = {
             "applications": lambda _: "/",
             "a page of the applications": lambda chance: (

@@ -257,11 +257,11 @@ class SharedReader:
     def _later(self, generation: _Generation, states: FileStates | int | None, now: float) -> _Generation:
         """What stands for a generation now that the location has this state."""
         is_same = states is not None and states == generation.states
-        if is_same and now - generation.since <= UNCHANGED_SECONDS and not _any_of_before(generation.made):
-            return generation
         is_old = now - generation.since > UNCHANGED_SECONDS
         with self._lock:
             made = dict(generation.made)
+        if is_same and not is_old and not any(one.is_of_before for one in made.values()):
+            return generation
         later = {key: _stands_for(one, now, is_same=is_same, is_old=is_old) for key, one in made.items()}
         kept = {key: one for key, one in later.items() if one is not None}
         return _Generation(kept, generation.since if is_same and not is_old else now, now, states)
@@ -292,10 +292,6 @@ class SharedReader:
 
 def _fresh_seconds(reader: LocationReader) -> float:
     return ARCHIVED_FRESH_SECONDS if isinstance(reader, ArchiveReader) else FRESH_SECONDS
-
-
-def _any_of_before(made: dict[Any, _Made[Any]]) -> bool:
-    return any(one.is_of_before for one in list(made.values()))
 
 
 def _stands_for(one: _Made[Any], now: float, *, is_same: bool, is_old: bool) -> _Made[Any] | None:

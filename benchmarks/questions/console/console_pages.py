@@ -40,8 +40,10 @@ def measure(run: Run) -> list[Row]:
     filled = Filled(**in_child(f"{STORE}:fill", root=str(root), **sizes))
     site = Site(filled)
     with console(run.folder / "archive.log", str(root / ARCHIVE_FOLDER)) as served:
+        until_listed(served, filled.applications)
         of_archive = _three(served, site, seconds, ", over the archive alone")
     with console(run.folder / "console.log", str(root)) as served:
+        until_listed(served, filled.applications)
         of_folder = _three(served, site, seconds, "")
         style = p99(of_style(served.port, PEOPLE, seconds / 10))
         with ThreadPoolExecutor(1) as beside:
@@ -54,7 +56,6 @@ def measure(run: Run) -> list[Row]:
 
 def _three(served: Served, site: Site, seconds: float, where: str) -> list[Row]:
     """The wait of one person and of twenty, and the memory after a second minute of these. `where` ends the names of the rows."""
-    until_listed(served, site.applications)
     first = max(page.ms for page in first_looks(served.port, site))
     alone_style = p99(of_style(served.port, 1, seconds / 10))
     alone = reading(served.port, site, 1, seconds)
