@@ -4,8 +4,6 @@ the whole map, and no more is read for one of them than it has.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import tracemalloc
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import initialize, invariant, rule
 
 import kvwal
 from kvwal.codecs import registry
@@ -25,7 +23,7 @@ from kvwal.store.reading.business_reader import BusinessReader
 from kvwal.store.sync import ReadOnlyStore
 from kvwal.structures.map.state import after_prefix
 from kvwal.structures.map.view import KeyBounds
-from tests.support.archive.archiver import InProcess
+from tests.support.archive.machine import ArchivingMachine
 from tests.support.chance import examples
 from tests.support.disk.faults import make_options
 
@@ -56,14 +54,11 @@ def content(entries: Iterable[DataEntry]) -> dict[Any, Any]:
     return dict(found)
 
 
-class Pages(RuleBasedStateMachine):
+class Pages(ArchivingMachine):
     """A store, a reader of its files that stays open, and what the map held at each moment."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.root = Path(tempfile.mkdtemp(prefix="kvwal-pages-")) / "root"
-        self.patch = pytest.MonkeyPatch()
-        self.patch.setattr("kvwal.archiver.remote.Child", InProcess)
         self.patch.setattr("kvwal.log.unlocked.known._READS", 2)
         self.model: dict[Any, Any] = {}
         self.past: list[tuple[int, dict[Any, Any]]] = []
@@ -74,12 +69,6 @@ class Pages(RuleBasedStateMachine):
         self.store = kvwal.open(self.root, settings=SETTINGS)
         self.put("first")
         self.reader = ReadOnlyStore(make_options(self.root, archive=self.root / "_archive"))
-
-    def teardown(self) -> None:
-        if hasattr(self, "store"):
-            self.store.close(archive=False)
-        self.patch.undo()
-        shutil.rmtree(self.root.parent)
 
     @rule(key=KEYS)
     def put(self, key: Any) -> None:
