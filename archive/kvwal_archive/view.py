@@ -15,7 +15,7 @@ from kvwal_archive.merge import MergeSource, all_rows, latest_batches
 from kvwal_archive.objects import Objects
 from kvwal_archive.parquet import kept_rows
 from kvwal_archive.parquet.columns import find_class, find_rows, holding, open_ranges
-from kvwal_archive.parquet.key_ranges import Identity, KeyRange, key_range, rows_within
+from kvwal_archive.parquet.key_ranges import Identity, KeyRange, check_apart, key_range, rows_within
 from kvwal_archive.parquet.rows import COLUMNS, IDENTITY, ObjectInfo, node_schema, schema, sorted_rows
 from kvwal_archive.reader import checked, event_objects, listed_again, live_objects, without_gaps
 from kvwal_archive.registry import registered
@@ -146,11 +146,13 @@ def latest_of(
     """The merge of these objects and tails as a stream. Objects are read by ranges, a few rows of each at a time.
 
     Every byte of every object is checked before the first row comes. Small objects are read once. With `ranges` only rows with
-    these identities come; of the objects only the row groups are read, and checked, that may have them. Raises ObjectMissing if
-    an object was removed since it was listed, ArchiveDamaged if its bytes are not what was put.
+    these identities come; of the objects only the row groups are read, and checked, that may have them. The ranges are sorted and
+    do not overlap. Raises ObjectMissing if an object was removed since it was listed, ArchiveDamaged if its bytes are not what
+    was put, ValueError if ranges overlap.
     """
     with ExitStack() as files:
         if ranges is not None:
+            check_apart(ranges)
             parts_of_tails = [MergeSource(node, _rows_within(sorted_rows(table), ranges)) for node, table in tails]
             yield from latest_batches([*_sources_within(files, objects, node_parts, ranges), *parts_of_tails], at)
             return

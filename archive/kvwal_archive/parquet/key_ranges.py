@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kvwal_archive.parquet.rows import COLUMNS, IDENTITY
@@ -77,6 +78,13 @@ def structure_ranges(structure: str) -> list[KeyRange]:
     kind, _, name = structure.partition("/")
     prefixes = [f"{kind}/", f"{kind}:"] if name == "*" else [f"{structure}:"]
     return [KeyRange((prefix, b""), (prefix[:-1] + chr(ord(prefix[-1]) + 1), b"")) for prefix in prefixes]
+
+
+def check_apart(ranges: Sequence[KeyRange]) -> None:
+    """Raise ValueError unless each range ends before the next one begins: a row of two of them would be read twice."""
+    for one, following in pairwise(ranges):
+        if following.low < one.high:
+            raise ValueError(f"key ranges overlap or are not sorted: {one} is before {following}")
 
 
 def intersect(some: Iterable[KeyRange], others: Sequence[KeyRange]) -> Iterator[KeyRange]:

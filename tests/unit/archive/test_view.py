@@ -14,9 +14,10 @@ from kvwal_archive.layout import Span, object_key
 from kvwal_archive.merge import BATCH_BYTES, MergeSource, Row, all_rows, latest_plain, latest_table, newest_first
 from kvwal_archive.objects import Objects, open_objects
 from kvwal_archive.parquet.object_file import Seals
+from kvwal_archive.parquet.key_ranges import KeyRange, key_range
 from kvwal_archive.parquet.rows import node_schema
 from kvwal_archive.restore import businesses, restore_batches
-from kvwal_archive.view import history, latest
+from kvwal_archive.view import history, latest, latest_of
 from kvwal_archive.writer import encode, put_segment
 from tests.support.archive.history import LOG, PLACE, fill, from_table, merged, place, rows, table
 
@@ -184,6 +185,11 @@ def test_damage_in_an_object_is_found_by_every_reader(objects: Objects) -> None:
     for read in (latest, restore_batches):
         with pytest.raises(ArchiveDamaged, match="the checksum of its rows does not match"):
             read(objects, *WHERE)
+
+
+def test_ranges_that_overlap_are_no_damage_but_an_error_of_who_asks(objects: Objects) -> None:
+    with pytest.raises(ValueError, match="overlap or are not sorted"):
+        list(latest_of(objects, [], ranges=[key_range("str", b"b"), KeyRange(("str", b"b"), ("str", b"c"))]))
 
 
 def test_restore_gives_batches_positions_and_the_greatest_timestamp(objects: Objects) -> None:
