@@ -17,6 +17,7 @@ from pathlib import Path
 from kvwal.entry import Entry, entry_identity, is_live
 from kvwal.history.reads.tail_reader import Identity, open_range
 from kvwal.key_class import is_of_map
+from kvwal.log.files.snapshot_reader import merge_blocks
 from kvwal.log.unlocked.known import KnownLog, KnownSegments
 from kvwal.ports.disk import Disk
 from kvwal.structures.destroyed import FoundMarks
@@ -81,15 +82,35 @@ def latest_blocks(
             scan = open_range(disk, root, place, low, high, common_part(low, high), opened, known)
             found.add(place.node, scan.marks)
             logs.append((place.node, scan.blocks()))
-        if len(logs) == 1:
-            [(node, blocks)] = logs
-            until = found.marks.until(node)
-            for block in blocks:
-                yield [entry for entry in block if entry.timestamp > until and shows(entry.key_class)]
+        if len(logs) > 1 and found.marks.own:  # a mark voids entries by the log they are of
+            for node, entry in _merged(logs):
+                if shows(entry.key_class) and not found.marks.ended(node, entry.timestamp):
+                    yield [entry]
             return
-        for node, entry in _merged(logs):
-            if shows(entry.key_class) and not found.marks.ended(node, entry.timestamp):
-                yield [entry]
+        until = found.marks.until(logs[0][0]) if logs else 0
+        for block in _latest([blocks for _, blocks in logs]):
+            yield [entry for entry in block if entry.timestamp > until and shows(entry.key_class)]
+
+
+def _latest(logs: Sequence[Iterator[list[Entry]]]) -> Iterator[list[Entry]]:
+    """`_merged` of logs without marks, in blocks: most of them pass untouched, because few keys are in several logs."""
+    merged: Iterator[list[Entry]] = iter(())
+    for blocks in logs:
+        merged = merge_blocks(merged, blocks, _newest)
+    return merged
+
+
+def _newest(some: list[Entry], others: list[Entry]) -> list[Entry]:
+    """Two sorted lists as one. Of two entries of one identity the one with the greater timestamp stays, or that of `others`."""
+    if not (some and others):
+        return some or others
+    newest = {entry_identity(entry): entry for entry in some}
+    for entry in others:
+        identity = entry_identity(entry)
+        known = newest.get(identity)
+        if known is None or entry.timestamp >= known.timestamp:
+            newest[identity] = entry
+    return [newest[identity] for identity in sorted(newest)]
 
 
 def _merged(logs: Iterable[tuple[str, Iterator[list[Entry]]]]) -> Iterator[_Logged]:

@@ -242,6 +242,9 @@ def open_snapshot(disk: Disk, folder: Path, snapshots: Iterable[LogFile]) -> Sna
     return Snapshot(parts)
 
 
+Join = Callable[[list[Entry], list[Entry]], list[Entry]]
+
+
 def merge_all(runs: Iterable[Iterable[Entry]]) -> Iterator[Entry]:
     """Merge runs that are sorted by identity and given newest first. For each identity the entry of the newest run wins.
 
@@ -282,13 +285,20 @@ def merge_all_blocks(runs: Iterable[Iterable[list[Entry]]]) -> Iterator[list[Ent
     return merged
 
 
-def merge_blocks(older: Iterator[list[Entry]], newer: Iterator[list[Entry]]) -> Iterator[list[Entry]]:
-    """`merge_sorted` of two runs whose entries come in blocks, none of them empty. One block of each run is in memory."""
+def merge_blocks(
+    older: Iterator[list[Entry]], newer: Iterator[list[Entry]], join: Join | None = None
+) -> Iterator[list[Entry]]:
+    """`merge_sorted` of two runs whose entries come in blocks, none of them empty. One block of each run is in memory.
+
+    Parts of two blocks that lie beside each other become one list by `join`, the older part first; without it the entries of the
+    newer run win.
+    """
+    joined = join or _merged
     low, high = next(older, []), next(newer, [])
     while low and high:
         end = min(entry_identity(low[-1]), entry_identity(high[-1]))
         below, above = (bisect_right(block, end, key=entry_identity) for block in (low, high))
-        yield _merged(low[:below], high[:above])
+        yield joined(low[:below], high[:above])
         low = low[below:] or next(older, [])
         high = high[above:] or next(newer, [])
     if low or high:

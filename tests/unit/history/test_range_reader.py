@@ -6,10 +6,13 @@ import random
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import kvwal
 from kvwal.codecs import registry
 from kvwal.entry import DataEntry, Entry
+from kvwal.history.reads import range_reader
 from kvwal.history.reads.range_reader import live_entries
 from kvwal.log import reader
 from kvwal.log.files.snapshot_reader import SnapshotFile
@@ -109,6 +112,20 @@ def test_files_that_stay_away_are_an_error(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(type(OS_DISK), "view", gone)
     with pytest.raises(FileNotFoundError):
         under(tmp_path, "key-")
+
+
+@given(st.lists(st.dictionaries(st.integers(0, 30), st.integers(1, 6)), min_size=1, max_size=4), st.integers(1, 5))
+def test_blocks_of_several_logs_are_merged_as_single_entries_are(logs: list[dict[int, int]], size: int) -> None:
+    """Also where two logs have a key at the same timestamp: the last log's entry is the latest."""
+    entries = [
+        [Entry(b"%02d" % key, "str", b"%d" % number, "", False, timestamp) for key, timestamp in sorted(log.items())]
+        for number, log in enumerate(logs)
+    ]
+    blocks = [[log[at : at + size] for at in range(0, len(log), size)] for log in entries]
+    merged = list(range_reader._latest([iter(of_log) for of_log in blocks]))
+    one_by_one = range_reader._merged((str(number), iter(of_log)) for number, of_log in enumerate(blocks))
+    assert [entry for block in merged for entry in block] == [entry for _, entry in one_by_one]
+    assert all(merged)
 
 
 def test_no_log_has_no_range() -> None:
