@@ -4,102 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from kvwal.console.bodies import Refused
+from kvwal.console.shared_answer import FRESH_SECONDS, SLOW_TIMES, SharedAnswer, Source
 from kvwal.errors import BeforeHistory, CodecError, ConfigError, TooLarge
 from kvwal.location.archived import ArchiveReader
 from kvwal.location.readers import LocationReader
+from kvwal.ports.boundary import contain
 from kvwal.ports.clock import Clock
 from kvwal.ports.disk import settled_before
-from kvwal.ports.locks import Lock
-from kvwal.ports.tasks import Workers
+from kvwal.ports.locks import Lock, short_turns
+from kvwal.ports.tasks import Helper, Workers
 from kvwal.spark.record_reader import BUSINESS, IndexedReader, MappingReader, RecordReader, records_of
 from kvwal.store.reading.figures import FileStates
 from kvwal.store.sync import ReadOnlyStore
 
 T = TypeVar("T")
-FRESH_SECONDS = 1.0
-"""Age up to which an answer that was made for one request serves others, too. Of one that took long see `SLOW_TIMES`."""
-SLOW_TIMES = 10.0
-"""An answer serves others for as many times as long as it took to make it, at least: a store that is written to all the time
-costs no more than a tenth of a core for each such answer. A graph of 100,000 data sets takes almost a second. For as long again
-it serves those who come while one of them makes the next.
-"""
 ARCHIVED_FRESH_SECONDS = 10.0
-"""The same for an archive, which takes longer to read and is itself a minute behind its store."""
+"""`FRESH_SECONDS` of an archive, which takes longer to read and is itself a minute behind its store."""
 UNCHANGED_SECONDS = 60.0
 """Age up to which an answer serves others while no file of the store is written to, and nothing is put into the archive. Entries
-with a ttl expire without a write. Then one request makes it anew, and the others take it meanwhile.
+with a ttl expire without a write. Then it is made anew, and others take it meanwhile.
 """
-UNCHANGED_TIMES = 100.0
-"""The same of an answer that took long: as many times as long as it took, but at most `LONGEST_SECONDS`."""
-LONGEST_SECONDS = 600.0
 _OF_THE_QUESTION = (ConfigError, Refused, KeyError, BeforeHistory, CodecError, TooLarge)
 """Errors that say nothing against the open location: what was asked for is not there, or cannot be asked for."""
-
-
-class _Made(Generic[T]):
-    """A value that the first request makes, while others wait for it. If that fails, the next request tries again.
-
-    Where there is one from `before`, others do not wait: they take that.
-    """
-
-    def __init__(
-        self, make: Callable[[Any], T], clock: Clock, before: _Made[T] | None = None, *, is_of_before: bool = False
-    ) -> None:
-        """`make` is given what `of` is given by the request that makes the value. `is_of_before`: made from an earlier state of
-        the location than that of the generation.
-        """
-        self._make = make
-        self._clock = clock
-        self._before = before
-        self.is_of_before = is_of_before
-        self._lock = Lock()
-        self._value: list[T] = []
-        self._serves_until = self._good_until = self._unchanged_until = 0.0
-
-    def of(self, source: Any) -> T:
-        """The value, made from `source` if it is not there."""
-        if self._value:
-            return self._value[0]
-        before = self._before  # of another thread that has made it meanwhile there is none any more
-        if before is None:
-            self._lock.acquire()
-        elif not self._lock.acquire(blocking=False):
-            return before._value[0]
-        try:
-            if not self._value:
-                began = self._clock.elapsed()
-                self._value.append(self._make(source))
-                took = self._clock.elapsed() - began
-                self._unchanged_until = began + min(UNCHANGED_TIMES * took, LONGEST_SECONDS)
-                if took * SLOW_TIMES > FRESH_SECONDS:
-                    self._serves_until = began + SLOW_TIMES * took
-                    self._good_until = began + 2 * SLOW_TIMES * took
-                self._before = None
-            return self._value[0]
-        finally:
-            self._lock.release()
-
-    def later(self, now: float) -> _Made[T] | None:
-        """What stands for it when something was written: itself if it goes on serving, or one that is made anew; None if it was
-        quick.
-        """
-        if self._value and now >= self._serves_until:
-            return _Made(self._make, self._clock, self) if now < self._good_until else None
-        if not self._value and (self._before is None or now >= self._before._good_until):
-            return None
-        self.is_of_before = True
-        return self
-
-    def again(self, now: float) -> _Made[T] | None:
-        """What stands for it when nothing was written for a minute: the same, made anew while others take this one, or itself if
-        it took long. None if nobody has asked for it in that minute.
-        """
-        if not self._value:
-            return None
-        return self if now < self._unchanged_until else _Made(self._make, self._clock, self)
 
 
 class _Opened:
@@ -113,24 +43,47 @@ class _Opened:
 
 
 class _Generation(NamedTuple):
-    """Answers that were made from one state of the location: since when, until when that need not be checked, and its files."""
+    """Answers that were made from one state of the location: since when, until when it was seen to be the same, until when that
+    need not be checked, and its files.
+    """
 
-    made: dict[Any, _Made[Any]]
+    made: dict[Any, SharedAnswer[Any]]
     since: float
+    same_until: float
     checked_until: float
     states: FileStates | int | None
     """Of a folder or an archive. None if it is not known: then every answer is made again."""
 
 
+class Both(NamedTuple):
+    """An open location, and the records of Spark applications in it."""
+
+    reader: LocationReader
+    records: RecordReader
+
+
+class _Answers(NamedTuple):
+    """The answers of a generation, by what makes them, as the views of several requests share them."""
+
+    made: dict[Any, SharedAnswer[Any]]
+    lock: Lock
+    clock: Clock
+    renew: Callable[[_Next], None]
+    """Makes an answer in the background."""
+
+    def of(self, make: Callable[[Any], T]) -> SharedAnswer[T]:
+        """The answer that a function makes, made or not."""
+        with self.lock:
+            return self.made.setdefault(make, SharedAnswer(make, self.clock))
+
+
 class View:
     """The location as one request sees it. What several requests need is made once for all that come within a second."""
 
-    def __init__(self, reader: LocationReader, made: dict[Any, _Made[Any]], lock: Lock, clock: Clock) -> None:
+    def __init__(self, reader: LocationReader, answers: _Answers) -> None:
         self.reader = reader
         """The open location."""
-        self._made = made
-        self._lock = lock
-        self._clock = clock
+        self._answers = answers
 
     @property
     def records(self) -> RecordReader:
@@ -143,18 +96,49 @@ class View:
 
         `make` is the key, so it is a function of a module, not one that a request makes. Nobody changes what it returns.
         """
-        with self._lock:
-            made = self._made.setdefault(make, _Made(make, self._clock))
-        return cast(T, made.of(self.reader))
+        return self._taken(make, View._own_reader)
 
     def made_of_records(self, make: Callable[[RecordReader], T]) -> T:
         """As `made`, from the records of Spark applications."""
-        records = self.records
-        with self._lock:
-            source = self._made.get(_records)
-            is_of_before = source is not None and source.is_of_before
-            made = self._made.setdefault(make, _Made(make, self._clock, is_of_before=is_of_before))
-        return cast(T, made.of(records))
+        return self._taken(make, View._newest_records)
+
+    def made_of_both(self, make: Callable[[Both], T]) -> T:
+        """As `made`, from the reader and the records of Spark applications."""
+        return self._taken(make, View._reader_and_records)
+
+    def make(self, wanted: _Next) -> None:
+        """Make the next answer, unless it is not wanted any more."""
+        if self._answers.made.get(wanted.make) is wanted.answer:
+            wanted.answer.made(partial(wanted.source, self))
+
+    def _taken(self, make: Callable[[Any], T], source: Callable[[View], Source]) -> T:
+        answer = self._answers.of(make)
+        at_hand = answer.at_hand()
+        if at_hand is None:
+            return answer.made(partial(source, self))
+        if at_hand.is_due:
+            self._answers.renew(_Next(make, answer, source))
+        return at_hand.value
+
+    def _own_reader(self) -> Source:
+        return Source(self.reader)
+
+    def _newest_records(self) -> Source:
+        """The records of this generation. A list that is made from earlier ones would lack what was written since."""
+        answer = self._answers.of(_records)
+        return Source(answer.made(self._own_reader), answer.is_of_before)
+
+    def _reader_and_records(self) -> Source:
+        records = self._newest_records()
+        return records._replace(given=Both(self.reader, records.given))
+
+
+class _Next(NamedTuple):
+    """An answer that is to be made, its key, and from what."""
+
+    make: Callable[[Any], Any]
+    answer: SharedAnswer[Any]
+    source: Callable[[View], Source]
 
 
 class SharedReader:
@@ -170,6 +154,7 @@ class SharedReader:
         self._open = open_location
         self._workers = workers
         self._clock = clock
+        self._renewals = Helper("kvwal-console-renewals")
         self._opening = Lock()
         self._checking = Lock()
         self._lock = Lock()
@@ -189,7 +174,9 @@ class SharedReader:
         """The view of one request, on the thread of a worker."""
         opened = self._acquire()
         try:
-            yield View(opened.reader, self._fresh(opened.reader), self._lock, self._clock)
+            yield View(
+                opened.reader, _Answers(self._fresh(opened.reader), self._lock, self._clock, self._begin_renewal)
+            )
         except _OF_THE_QUESTION:
             raise
         except BaseException:
@@ -204,10 +191,27 @@ class SharedReader:
 
     def close(self) -> None:
         """Close the location. No request is running any more."""
+        self._renewals.close()
         with self._lock:
             current, self._current = self._current, None
         if current is not None:
             current.closing.close()
+
+    def _begin_renewal(self, wanted: _Next) -> None:
+        """Have an answer made while others take the one of before. One is made at a time."""
+        with self._lock:
+            begins = wanted.answer.appoint()
+        if begins and not self._renewals.begin(partial(self._renew, wanted)):
+            wanted.answer.dismiss()
+
+    def _renew(self, wanted: _Next) -> None:
+        with short_turns():
+            contain(partial(self._renew_in_view, wanted), _met_by_a_request)
+        wanted.answer.dismiss()
+
+    def _renew_in_view(self, wanted: _Next) -> None:
+        with self.view() as view:
+            view.make(wanted)
 
     def _acquire(self) -> _Opened:
         with self._opening:  # one request opens the location, the others wait for it
@@ -223,7 +227,7 @@ class SharedReader:
                 self._current, self._generation = opened, self._begun(_fresh_seconds(reader))
             return opened
 
-    def _fresh(self, reader: LocationReader) -> dict[Any, _Made[Any]]:
+    def _fresh(self, reader: LocationReader) -> dict[Any, SharedAnswer[Any]]:
         """What was made lately enough. One request looks whether something was written. Others take what there is meanwhile,
         unless nobody has looked for long.
         """
@@ -238,7 +242,7 @@ class SharedReader:
         finally:
             self._checking.release()
 
-    def _checked(self, reader: LocationReader, limit: float) -> dict[Any, _Made[Any]]:
+    def _checked(self, reader: LocationReader, limit: float) -> dict[Any, SharedAnswer[Any]]:
         with self._lock:
             generation = self._generation
         began = self._clock.elapsed()
@@ -248,27 +252,30 @@ class SharedReader:
         now = self._clock.elapsed()
         if isinstance(reader, ArchiveReader):
             limit = max(limit, SLOW_TIMES * (now - began))
-        later = self._later(generation, states, now)._replace(checked_until=now + limit)
+        later = self._later(generation, states, began, now)._replace(checked_until=now + limit)
         with self._lock:
             if self._generation is generation:  # otherwise the location was opened again
                 self._generation = later
             return self._generation.made
 
-    def _later(self, generation: _Generation, states: FileStates | int | None, now: float) -> _Generation:
+    def _later(
+        self, generation: _Generation, states: FileStates | int | None, looked_at: float, now: float
+    ) -> _Generation:
         """What stands for a generation now that the location has this state."""
         is_same = states is not None and states == generation.states
         is_old = now - generation.since > UNCHANGED_SECONDS
+        same_until = looked_at if is_same else generation.same_until
         with self._lock:
             made = dict(generation.made)
         if is_same and not is_old and not any(one.is_of_before for one in made.values()):
-            return generation
-        later = {key: _stands_for(one, now, is_same=is_same, is_old=is_old) for key, one in made.items()}
+            return generation._replace(same_until=same_until)
+        later = {key: _stands_for(one, now, same_until, is_same=is_same, is_old=is_old) for key, one in made.items()}
         kept = {key: one for key, one in later.items() if one is not None}
-        return _Generation(kept, generation.since if is_same and not is_old else now, now, states)
+        return _Generation(kept, generation.since if is_same and not is_old else now, looked_at, now, states)
 
     def _begun(self, limit: float) -> _Generation:
         now = self._clock.elapsed()
-        return _Generation({}, now, now + limit, None)
+        return _Generation({}, now, now, now + limit, None)
 
     def _settled_states(self, reader: LocationReader) -> FileStates | int | None:
         """The files of a folder's store, or what an archive lists. None while a file has just changed: the next change may not
@@ -294,11 +301,17 @@ def _fresh_seconds(reader: LocationReader) -> float:
     return ARCHIVED_FRESH_SECONDS if isinstance(reader, ArchiveReader) else FRESH_SECONDS
 
 
-def _stands_for(one: _Made[Any], now: float, *, is_same: bool, is_old: bool) -> _Made[Any] | None:
+def _stands_for(
+    one: SharedAnswer[Any], now: float, same_until: float, *, is_same: bool, is_old: bool
+) -> SharedAnswer[Any] | None:
     """What stands for an answer, of a location that is the same or another one, in a generation that is old or goes on."""
     if not is_same or one.is_of_before:
-        return one.later(now)
+        return one.later(now, same_until)
     return one.again(now) if is_old else one
+
+
+def _met_by_a_request(error: BaseException) -> None:
+    """Nothing to do: the answer of before gets too old, and the next request meets the error and tells it."""
 
 
 def _records(reader: LocationReader) -> RecordReader:

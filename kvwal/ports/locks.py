@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 Lock = threading.Lock
 
@@ -40,6 +42,24 @@ def has_room() -> bool:
 
 
 _PAUSE_SECONDS = 50e-6
+
+
+_SHORT_TURN_SECONDS = 500e-6
+
+
+@contextmanager
+def short_turns() -> Iterator[None]:
+    """Have the threads of the process take turns of half a millisecond meanwhile, for a long computation in the background.
+
+    A thread gives the interpreter away with each read of a file, and gets it back only when the turn of the other one ends: after
+    Python's 5 ms, each time. With short turns all the time a busy process would do a tenth less.
+    """
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(_SHORT_TURN_SECONDS)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual)
 
 
 def give_way() -> None:

@@ -12,13 +12,12 @@ from kvwal.console.ownapi import shapes
 from kvwal.console.ownapi.entries import json_answer, reader_at
 from kvwal.console.ownapi.operations import Asked, parsed_key
 from kvwal.console.parts import Console
-from kvwal.console.shared_reader import View
+from kvwal.console.shared_reader import Both, View
 from kvwal.history.provenance.event_json import as_json
 from kvwal.key_class import QUEUE, kind_of
 from kvwal.lineage.answer import answer, to_json
 from kvwal.lineage.lookup import find_dataset
 from kvwal.lineage.reader import Lineage
-from kvwal.location.readers import LocationReader
 from kvwal.spark.lineage.names import DatasetName
 from kvwal.store.sync import ReadOnlyStore
 from kvwal.structures.provenance.event import Event
@@ -77,11 +76,13 @@ async def item_lineage(console: Console, asked: Asked) -> Response:
 
 def graph_at(view: View, at: int | None) -> Lineage:
     """The graph of data sets, now or at a timestamp. That of now is made once for all requests of a second."""
-    return view.made(_graph_now) if at is None else Lineage(reader_at(view, at))
+    return view.made_of_both(_graph_now) if at is None else Lineage(reader_at(view, at))
 
 
-def _graph_now(reader: LocationReader) -> Lineage:
-    return Lineage(reader)
+def _graph_now(both: Both) -> Lineage:
+    graph = Lineage(both.reader, both.records)
+    _ = graph.names  # read here, so that no page waits for them
+    return graph
 
 
 async def dataset(console: Console, asked: Asked) -> Response:

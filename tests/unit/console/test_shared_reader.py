@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -12,14 +13,12 @@ from typing import Any, cast
 import pytest
 
 import kvwal
+from kvwal.console.shared_answer import FRESH_SECONDS, UNCHANGED_TIMES, SharedAnswer, Source
 from kvwal.console.shared_reader import (
     ARCHIVED_FRESH_SECONDS,
-    FRESH_SECONDS,
     UNCHANGED_SECONDS,
-    UNCHANGED_TIMES,
     SharedReader,
     View,
-    _Made,
 )
 from kvwal.errors import ArchiveError, BeforeHistory, ConfigError
 from kvwal.location.archived import ArchiveReader
@@ -69,6 +68,13 @@ def ask_too_early(view: View) -> None:
     raise BeforeHistory("only the latest entry of each key was kept.")
 
 
+def renewed(reads: SharedReader) -> None:
+    """Wait until the answers that are to be made in the background are made."""
+    ended = Event()
+    assert reads._renewals.begin(ended.set)
+    assert ended.wait(60)
+
+
 class Setting:
     def __init__(self) -> None:
         self.location = Location()
@@ -111,10 +117,12 @@ def test_what_took_long_serves_ten_times_as_long(setting: Setting) -> None:
         setting.made()
     assert setting.location.made > 8, "what took no time is made anew meanwhile"
     setting.clock.seconds += 1.1
+    assert made() == 1, "nobody waits for the next one"
+    renewed(setting.reads)
     assert made() == setting.location.made
 
 
-def test_others_take_the_answer_of_before_while_one_makes_the_next(setting: Setting) -> None:
+def test_all_take_the_answer_of_before_while_the_next_is_made(setting: Setting) -> None:
     made, begins, goes_on = [0], Event(), Event()
     goes_on.set()
 
@@ -133,16 +141,150 @@ def test_others_take_the_answer_of_before_while_one_makes_the_next(setting: Sett
     setting.clock.seconds += 19
     begins.clear()
     goes_on.clear()
-    found: list[int] = []
-    making = Thread(target=lambda: found.append(ask()))
-    making.start()
+    assert ask() == 1
     assert begins.wait(60)
     assert [ask(), ask()] == [1, 1]
     goes_on.set()
-    making.join()
-    assert (found, ask()) == ([2], 2)
+    renewed(setting.reads)
+    assert (ask(), made) == (2, [2])
     setting.clock.seconds += 41
     assert ask() == 3, "what is too old serves nobody"
+
+
+def test_an_answer_in_the_making_is_not_begun_again_when_something_is_written(setting: Setting) -> None:
+    """It would be made again each second, by one more request each time, and never end."""
+    made, begins, goes_on, found = [0], Event(), Event(), list[int]()
+
+    def make_slowly(reader: LocationReader) -> int:
+        made[0] += 1
+        begins.set()
+        assert goes_on.wait(60)
+        return made[0]
+
+    def ask() -> None:
+        with setting.reads.view() as view:
+            found.append(view.made(make_slowly))
+
+    threads = [Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+        assert begins.wait(60)
+        setting.clock.seconds += 2
+        setting.made()  # the location is looked at, and the generation ends
+    goes_on.set()
+    for thread in threads:
+        thread.join()
+    assert (found, made) == ([1] * 4, [1])
+
+
+def test_an_answer_that_was_right_a_moment_ago_serves_when_something_is_written(tmp_path: Path) -> None:
+    """Nothing was written for long, so it was made long ago. It is as new as the last look."""
+    objects, made = open_objects(str(tmp_path)), [0]
+    clock, archive = FakeClock(), ArchiveReader(objects, "default", "local", None)
+    reads = SharedReader(lambda: nullcontext(archive), ThreadWorkers("test", 2), clock)
+
+    def number(reader: LocationReader) -> int:
+        made[0] += 1
+        clock.seconds += 2
+        return made[0]
+
+    def ask(seconds: float) -> int:
+        clock.seconds = seconds
+        with reads.view() as view:
+            found = view.made(number)
+        renewed(reads)
+        return found
+
+    assert [ask(seconds) for seconds in (0.0, 11.0, 22.0, 33.0, 44.0, 55.0)] == [1, 1, 1, 2, 2, 2]
+    objects.put_if_absent("default/local/jobs/local/_log", b"{}")
+    assert [ask(66.0), ask(77.0), ask(77.5)] == [2, 2, 3]
+    reads.close()
+
+
+def test_an_error_in_the_background_is_met_by_a_request(setting: Setting) -> None:
+    fails = [False]
+
+    def make_slowly(reader: LocationReader) -> int:
+        setting.clock.seconds += 2
+        if fails[0]:
+            raise ArchiveError("an object is damaged.")
+        return make(reader)
+
+    def ask() -> int:
+        with setting.reads.view() as view:
+            return view.made(make_slowly)
+
+    assert ask() == 1
+    setting.clock.seconds += 19
+    fails[0] = True
+    assert ask() == 1
+    renewed(setting.reads)
+    with pytest.raises(ArchiveError):
+        ask()
+    fails[0] = False
+    assert ask() == 2
+
+
+def test_threads_take_short_turns_while_an_answer_is_made_in_the_background(setting: Setting) -> None:
+    """Also an answer that fails."""
+    usual, turns = sys.getswitchinterval(), list[float]()
+
+    def make_slowly(reader: LocationReader) -> float:
+        setting.clock.seconds += 2
+        turns.append(sys.getswitchinterval())
+        if len(turns) == 3:
+            raise ArchiveError("an object is damaged.")
+        return turns[-1]
+
+    def ask() -> float:
+        with setting.reads.view() as view:
+            return view.made(make_slowly)
+
+    for _ in range(3):
+        assert ask() > 0
+        renewed(setting.reads)
+        assert sys.getswitchinterval() == usual
+        setting.clock.seconds += 19
+    assert turns[0] == usual
+    assert [turn < usual / 5 for turn in turns[1:]] == [True, True]
+
+
+def test_a_list_is_never_made_from_the_records_of_before(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even while the next records are read: others may take those of before meanwhile."""
+    made, begins, goes_on = [0], Event(), Event()
+    goes_on.set()
+
+    def read_slowly(reader: LocationReader) -> int:
+        setting.clock.seconds += 2
+        made[0] += 1
+        begins.set()
+        assert goes_on.wait(60)
+        return made[0]
+
+    monkeypatch.setattr("kvwal.console.shared_reader._records", read_slowly)
+
+    def records() -> Any:
+        with setting.reads.view() as view:
+            return view.records
+
+    assert records() == 1
+    setting.clock.seconds += 19
+    begins.clear()
+    goes_on.clear()
+    assert records() == 1
+    assert begins.wait(60)
+    listed: list[Any] = []
+
+    def ask() -> None:
+        with setting.reads.view() as view:
+            listed.append(view.made_of_records(lambda records: records))
+
+    asking = Thread(target=ask)
+    asking.start()
+    assert records() == 1
+    goes_on.set()
+    asking.join()
+    assert listed == [2]
 
 
 def test_a_list_that_takes_long_is_made_from_the_records_of_its_time(tmp_path: Path) -> None:
@@ -163,11 +305,13 @@ def test_a_list_that_takes_long_is_made_from_the_records_of_its_time(tmp_path: P
                 entries | index.index_entries(entries) | index.mark_of(store.map("spark"), store.node or "")
             )
             clock.seconds += 2.5
-            with reads.view() as view:
-                found.append(view.made_of_records(listed))
+            for _ in range(2):
+                with reads.view() as view:
+                    newest = view.made_of_records(listed)
+                renewed(reads)
+            found.append(newest)
     reads.close()
-    assert [len(each) for each in found] == sorted(len(each) for each in found)
-    assert len(found[-1]) >= 7
+    assert [len(each) for each in found] == list(range(1, 9))
 
 
 def test_others_need_not_wait_for_an_answer_that_nothing_has_changed(tmp_path: Path) -> None:
@@ -190,13 +334,13 @@ def test_others_need_not_wait_for_an_answer_that_nothing_has_changed(tmp_path: P
     assert [ask(0.0), ask(11.0), ask(22.0)] == [1, 2, 2]
     begins.clear()
     goes_on.clear()
-    making = Thread(target=ask, args=(11.0 + UNCHANGED_SECONDS + ARCHIVED_FRESH_SECONDS,))
-    making.start()
+    later = 11.0 + UNCHANGED_SECONDS + ARCHIVED_FRESH_SECONDS
+    assert ask(later) == 2
     assert begins.wait(60)
-    assert ask(clock.seconds) == 2
+    assert ask(later) == 2
     goes_on.set()
-    making.join()
-    assert ask(clock.seconds) == 3
+    renewed(reads)
+    assert ask(later) == 3
     reads.close()
 
 
@@ -217,32 +361,34 @@ def test_an_answer_that_took_long_serves_longer_while_nothing_changes(tmp_path: 
 
     assert [ask(0.0), ask(41.0)] == [1, 2]
     assert [ask(41.0 + seconds) for seconds in range(11, 190, 11)] == [2] * 17
-    assert ask(41.0 + 2 * UNCHANGED_TIMES + UNCHANGED_SECONDS) == 3
+    assert ask(41.0 + 2 * UNCHANGED_TIMES + UNCHANGED_SECONDS) == 2
+    renewed(reads)
+    assert ask(clock.seconds) == 3
     objects.put_if_absent("default/local/jobs/local/_log", b"{}")
     assert ask(clock.seconds + 60) == 4
     reads.close()
 
 
-def test_an_answer_that_is_made_just_then_is_no_error(setting: Setting) -> None:
+def test_an_answer_that_is_made_just_then_is_no_error() -> None:
     """Another thread ends making the next answer between two steps of one that takes the answer of before."""
-    setting.clock.seconds = 5.0
-    before = _Made(lambda reader: "before", setting.clock)
-    assert before.of(cast(Any, None)) == "before"
-    made = _Made(lambda reader: "next", setting.clock, before)
+    clock = FakeClock()
+    first = SharedAnswer(lambda given: f"{given} s", clock)
+    clock.seconds = 2.0
+    assert first.made(lambda: Source(0)) == "0 s"
+    following = first.again(2.0)
+    assert following is not None and following is not first
 
-    class TakenLock:
-        def acquire(self, blocking: bool = True) -> bool:
-            assert not blocking
-            made._value.append("next")
-            made._before = None
-            return False
+    class EndsMeanwhile(FakeClock):
+        def elapsed(self) -> float:
+            following._clock = clock
+            following.made(lambda: Source(2))
+            return clock.elapsed()
 
-        def release(self) -> None:
-            raise AssertionError("another thread holds it")
-
-    made._lock = cast(Any, TakenLock())
-    assert made.of(cast(Any, None)) == "before"
-    assert made.of(cast(Any, None)) == "next"
+    following._clock = EndsMeanwhile()
+    found = following.at_hand()
+    assert found is not None
+    assert found.value == "0 s"
+    assert following.at_hand() == ("2 s", False)
 
 
 def test_a_folder_is_read_again_when_a_file_of_it_was_changed(tmp_path: Path) -> None:
@@ -305,7 +451,9 @@ def test_an_archive_is_read_again_when_something_was_put_there(tmp_path: Path) -
     assert count_at(6 * ARCHIVED_FRESH_SECONDS + 3) == 3
     objects.delete("default/local/jobs/local/_log")
     assert count_at(7 * ARCHIVED_FRESH_SECONDS + 4) == 4
-    assert count_at(7 * ARCHIVED_FRESH_SECONDS + 5 + UNCHANGED_SECONDS) == 5
+    assert count_at(7 * ARCHIVED_FRESH_SECONDS + 5 + UNCHANGED_SECONDS) == 4
+    renewed(reads)
+    assert count() == 5
 
 
 def test_requests_that_come_together_have_one_of_them_open_and_make(setting: Setting) -> None:
