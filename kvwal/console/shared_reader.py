@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from kvwal.console.bodies import Refused
-from kvwal.console.shared_answer import FRESH_SECONDS, SLOW_TIMES, SharedAnswer, Source
+from kvwal.console.shared_answer import FRESH_SECONDS, SLOW_TIMES, UNCHANGED_SECONDS, SharedAnswer, Source
 from kvwal.errors import BeforeHistory, CodecError, ConfigError, TooLarge
 from kvwal.location.archived import ArchiveReader
 from kvwal.location.readers import LocationReader
@@ -24,9 +25,10 @@ from kvwal.store.sync import ReadOnlyStore
 T = TypeVar("T")
 ARCHIVED_FRESH_SECONDS = 10.0
 """`FRESH_SECONDS` of an archive, which takes longer to read and is itself a minute behind its store."""
-UNCHANGED_SECONDS = 60.0
-"""Age up to which an answer serves others while no file of the store is written to, and nothing is put into the archive. Entries
-with a ttl expire without a write. Then it is made anew, and others take it meanwhile.
+COLLECT_SECONDS = 60.0
+"""Time between two collections of garbage of the thread that makes answers. A page that was sent is a cycle of Jinja's, and holds
+the lists it has shown. Python collects it once there are a fourth more objects than at the last collection: with a graph of half
+a million these were a hundred megabytes.
 """
 _OF_THE_QUESTION = (ConfigError, Refused, KeyError, BeforeHistory, CodecError, TooLarge)
 """Errors that say nothing against the open location: what was asked for is not there, or cannot be asked for."""
@@ -126,7 +128,8 @@ class View:
     def _newest_records(self) -> Source:
         """The records of this generation. A list that is made from earlier ones would lack what was written since."""
         answer = self._answers.of(_records)
-        return Source(answer.made(self._own_reader), answer.is_of_before)
+        answer.made(self._own_reader)
+        return answer.source
 
     def _reader_and_records(self) -> Source:
         records = self._newest_records()
@@ -155,6 +158,8 @@ class SharedReader:
         self._workers = workers
         self._clock = clock
         self._renewals = Helper("kvwal-console-renewals")
+        self._collected = clock.elapsed()
+        self._closes = False
         self._opening = Lock()
         self._checking = Lock()
         self._lock = Lock()
@@ -172,16 +177,25 @@ class SharedReader:
     @contextmanager
     def view(self) -> Iterator[View]:
         """The view of one request, on the thread of a worker."""
+        with self._used() as opened:
+            try:
+                yield self._view(opened)
+            except _OF_THE_QUESTION:
+                raise
+            except BaseException:
+                self._forget(opened)
+                raise
+
+    def _view(self, opened: _Opened) -> View:
+        answers = _Answers(self._fresh(opened.reader), self._lock, self._clock, self._begin_renewal)
+        return View(opened.reader, answers)
+
+    @contextmanager
+    def _used(self) -> Iterator[_Opened]:
+        """The open location, which stays open meanwhile."""
         opened = self._acquire()
         try:
-            yield View(
-                opened.reader, _Answers(self._fresh(opened.reader), self._lock, self._clock, self._begin_renewal)
-            )
-        except _OF_THE_QUESTION:
-            raise
-        except BaseException:
-            self._forget(opened)
-            raise
+            yield opened
         finally:
             with self._lock:
                 opened.uses -= 1
@@ -190,7 +204,8 @@ class SharedReader:
                 opened.closing.close()
 
     def close(self) -> None:
-        """Close the location. No request is running any more."""
+        """Close the location. No request is running any more. An answer that is being made in the background is waited for."""
+        self._closes = True
         self._renewals.close()
         with self._lock:
             current, self._current = self._current, None
@@ -205,13 +220,19 @@ class SharedReader:
             wanted.answer.dismiss()
 
     def _renew(self, wanted: _Next) -> None:
+        """An error says nothing against the open location yet: the next request that asks makes the answer, and is told."""
+        if self._closes:
+            return
         with short_turns():
-            contain(partial(self._renew_in_view, wanted), _met_by_a_request)
+            contain(partial(self._renew_in_view, wanted), lambda error: wanted.answer.fail())
         wanted.answer.dismiss()
+        if (now := self._clock.elapsed()) > self._collected + COLLECT_SECONDS:
+            self._collected = now
+            gc.collect()
 
     def _renew_in_view(self, wanted: _Next) -> None:
-        with self.view() as view:
-            view.make(wanted)
+        with self._used() as opened:
+            self._view(opened).make(wanted)
 
     def _acquire(self) -> _Opened:
         with self._opening:  # one request opens the location, the others wait for it
@@ -308,10 +329,6 @@ def _stands_for(
     if not is_same or one.is_of_before:
         return one.later(now, same_until)
     return one.again(now) if is_old else one
-
-
-def _met_by_a_request(error: BaseException) -> None:
-    """Nothing to do: the answer of before gets too old, and the next request meets the error and tells it."""
 
 
 def _records(reader: LocationReader) -> RecordReader:

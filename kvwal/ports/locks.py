@@ -49,7 +49,8 @@ _SHORT_TURN_SECONDS = 500e-6
 
 @contextmanager
 def short_turns() -> Iterator[None]:
-    """Have the threads of the process take turns of half a millisecond meanwhile, for a long computation in the background.
+    """Have the threads of the process take turns of half a millisecond meanwhile, for a long computation in the background: of
+    one thread at a time.
 
     A thread gives the interpreter away with each read of a file, and gets it back only when the turn of the other one ends: after
     Python's 5 ms, each time. With short turns all the time a busy process would do a tenth less.

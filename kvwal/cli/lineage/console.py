@@ -20,6 +20,7 @@ from kvwal.node.command import log_as_json
 from kvwal.node.config import parse_address
 from kvwal.ports.disk import others_may_read
 from kvwal.ports.logger import get_logger
+from kvwal.ports.posix.heap import share_heap
 from kvwal_archive.objects import without_credentials
 
 _COLLECT_AFTER = 50_000
@@ -70,6 +71,7 @@ def console(
     read = replace(selection, node=None) if allow_writes else selection  # it writes as one node, and reads all of them
     place = Place(read.location, read.namespace, read.cluster, read.node, read.archive)
     served = Served(shown, place, read.reader, partial(findings_of, read), None)
+    share_heap()
     gc.freeze()  # what exists now lives as long as the process
     gc.set_threshold(_COLLECT_AFTER, *gc.get_threshold()[1:])
     if not allow_writes:

@@ -94,10 +94,10 @@ def latest_blocks(
 
 def _latest(logs: Sequence[Iterator[list[Entry]]]) -> Iterator[list[Entry]]:
     """`_merged` of logs without marks, in blocks: most of them pass untouched, because few keys are in several logs."""
-    merged: Iterator[list[Entry]] = iter(())
-    for blocks in logs:
-        merged = merge_blocks(merged, blocks, _newest)
-    return merged
+    if len(logs) < 2:
+        return logs[0] if logs else iter(())
+    middle = len(logs) // 2  # by halves: each entry passes as many merges as there are levels
+    return merge_blocks(_latest(logs[:middle]), _latest(logs[middle:]), _newest)
 
 
 def _newest(some: list[Entry], others: list[Entry]) -> list[Entry]:

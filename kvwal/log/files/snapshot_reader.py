@@ -295,14 +295,17 @@ def merge_blocks(
     """
     joined = join or _merged
     low, high = next(older, []), next(newer, [])
+    low_at = high_at = 0  # where what is left of a block begins: to copy it at each step would take most of the time
     while low and high:
         end = min(entry_identity(low[-1]), entry_identity(high[-1]))
-        below, above = (bisect_right(block, end, key=entry_identity) for block in (low, high))
-        yield joined(low[:below], high[:above])
-        low = low[below:] or next(older, [])
-        high = high[above:] or next(newer, [])
+        below, above = (
+            bisect_right(block, end, at, key=entry_identity) for block, at in ((low, low_at), (high, high_at))
+        )
+        yield joined(low[low_at:below], high[high_at:above])
+        low, low_at = (low, below) if below < len(low) else (next(older, []), 0)
+        high, high_at = (high, above) if above < len(high) else (next(newer, []), 0)
     if low or high:
-        yield low or high
+        yield low[low_at:] or high[high_at:]
     yield from older
     yield from newer
 

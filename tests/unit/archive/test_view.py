@@ -13,8 +13,8 @@ from kvwal_archive.errors import ArchiveDamaged, ArchiveError, ArchiveGap, Befor
 from kvwal_archive.layout import Span, object_key
 from kvwal_archive.merge import BATCH_BYTES, MergeSource, Row, all_rows, latest_plain, latest_table, newest_first
 from kvwal_archive.objects import Objects, open_objects
-from kvwal_archive.parquet.object_file import Seals
 from kvwal_archive.parquet.key_ranges import KeyRange, key_range
+from kvwal_archive.parquet.object_file import Seals
 from kvwal_archive.parquet.rows import node_schema
 from kvwal_archive.restore import businesses, restore_batches
 from kvwal_archive.view import history, latest, latest_of

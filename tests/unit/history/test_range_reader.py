@@ -128,5 +128,15 @@ def test_blocks_of_several_logs_are_merged_as_single_entries_are(logs: list[dict
     assert all(merged)
 
 
+def test_a_thousand_logs_are_merged() -> None:
+    logs = [
+        [[Entry(b"%04d" % number, "str", b"", "", False, 1)], [Entry(b"x", "str", b"%d" % number, "", False, 1)]]
+        for number in range(2_000)
+    ]
+    merged = [entry for block in range_reader._latest([iter(log) for log in logs]) for entry in block]
+    assert [entry.key for entry in merged] == [*(b"%04d" % number for number in range(2_000)), b"x"]
+    assert merged[-1].value == b"1999"
+
+
 def test_no_log_has_no_range() -> None:
     assert not list(live_entries(CountingDisk(), Path("/nowhere"), [PLACE], ("str", b""), ("str", b"z"), 0))
