@@ -144,8 +144,8 @@ class RecordSource(Protocol):
     """The business of the records, by ranges of keys."""
 
     @property
-    def nodes(self) -> Sequence[str]:
-        """The nodes that have a mark each. A cluster has one mark, under the name `index.CLUSTER`."""
+    def nodes_with_entries(self) -> Sequence[str]:
+        """The nodes that have a mark each: it comes with the first entry. A cluster has one mark, of the name `index.CLUSTER`."""
         ...
 
     def between(self, low: Identity, high: Identity) -> Iterator[DataEntry]:
@@ -156,7 +156,7 @@ class RecordSource(Protocol):
 class ClusterRecords:
     """The records in a cluster. A range of keys is asked for by the text with which all of its keys begin."""
 
-    nodes: Sequence[str] = (index.CLUSTER,)
+    nodes_with_entries: Sequence[str] = (index.CLUSTER,)
 
     def __init__(self, scan: Callable[[str], Iterable[DataEntry]]) -> None:
         """`scan` gives the entries whose keys begin with a text."""
@@ -176,8 +176,8 @@ class ArchivedRecords:
         self._business = business
 
     @cached_property
-    def nodes(self) -> Sequence[str]:
-        """See `RecordSource.nodes`."""
+    def nodes_with_entries(self) -> Sequence[str]:
+        """See `RecordSource.nodes_with_entries`."""
         nodes = self._business.nodes
         mark = index.mark_key(index.CLUSTER).encode()
         of_cluster = index.CLUSTER not in nodes and self._business.find("str", mark) is not None
@@ -197,13 +197,12 @@ class IndexedReader:
     @cached_property
     def has_index(self) -> bool:
         """Whether every node, or the cluster, has its mark. What an earlier version wrote has none."""
-        return all(index.mark_key(node) in self._summaries for node in self._business.nodes)
+        return None not in self._marks
 
     @cached_property
     def has_edges(self) -> bool:
         """See `RecordReader.has_edges`. What an earlier version wrote has none."""
-        marks = [self._summaries.get(index.mark_key(node)) for node in self._business.nodes]
-        return all(mark is not None and index.is_whole(mark.value()) for mark in marks)
+        return all(mark is not None and index.is_whole(mark.value()) for mark in self._marks)
 
     def between(self, low: str, high: str) -> Iterator[StoredRecord]:
         """See `RecordReader.between`."""
@@ -226,8 +225,18 @@ class IndexedReader:
         return None if stored is None else stored.of(index.Summary)
 
     @cached_property
+    def _marks(self) -> list[StoredRecord | None]:
+        """The mark of each node, None for one that lacks it."""
+        return [self._summaries.get(index.mark_key(node)) for node in self._nodes]
+
+    @cached_property
+    def _nodes(self) -> Sequence[str]:
+        return self._business.nodes_with_entries
+
+    @cached_property
     def _summaries(self) -> dict[str, StoredRecord]:
         """The summaries and the marks, which are neighbours, by key. They are decoded when they are asked for."""
+        _ = self._nodes  # first: of a node that writes its first entry meanwhile the mark may be missing here
         return {stored.key: stored for stored in under(self, index.APPLICATIONS)}
 
 

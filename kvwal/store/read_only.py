@@ -21,7 +21,7 @@ from kvwal.history.reads.merged_scan import live_in_order
 from kvwal.history.reads.range_reader import latest_blocks, live_entries, page_ends
 from kvwal.history.reads.stable_read import read_settled
 from kvwal.history.reads.structure_rows import is_selected, selected_ranges
-from kvwal.history.reads.tail_reader import Identity, latest_of, merged_entries, note_keys
+from kvwal.history.reads.tail_reader import Identity, has_entries, latest_of, merged_entries, note_keys
 from kvwal.history.reads.timeline import Timeline
 from kvwal.key_class import CONTENT, OWN_MAP, end_of_kind, is_of_map, kind_of, structure_of
 from kvwal.log.files.retired import retired_places
@@ -254,6 +254,12 @@ class ReadOnlyBusiness(BusinessReader):
     def nodes(self) -> list[str]:
         """The nodes whose logs are read."""
         return sorted(place.node for place in self._find())
+
+    @property
+    def nodes_with_entries(self) -> list[str]:
+        """Of `nodes` those that have written something. A log is there as soon as it is opened."""
+        options = self._options
+        return sorted(place.node for place in self._find() if has_entries(options.disk, options.root, place))
 
     def now_ms(self) -> int:
         """The wall clock: a reader has no log of its own."""

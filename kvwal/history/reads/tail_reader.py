@@ -184,6 +184,13 @@ def note_keys(disk: Disk, root: Path, place: Place, known: KnownSegments) -> Kno
     return log
 
 
+def has_entries(disk: Disk, root: Path, place: Place) -> bool:
+    """Whether a log has any entry."""
+    folder = log_folder(root, place)
+    reader = _LogReader(disk, folder, place)
+    return _read_again(disk, folder, reader.has_entries)
+
+
 def merged_entries(disk: Disk, root: Path, places: Iterable[Place], structure: str = OWN_MAP) -> dict[Identity, Entry]:
     """The latest entry of every key of a structure over the logs of several nodes: see `merged_latest`."""
     in_order = sorted(places, key=attrgetter("node"))
@@ -268,6 +275,13 @@ class _LogReader:
             marks.update((entry.key, entry) for entry in entries if entry.key_class == DROPPED)
         in_snapshot = merge_all_blocks(view.blocks_between(self._decode, low, high) for view in parts)
         return RangeScan(in_snapshot, [latest[key] for key in sorted(latest)], list(marks.values()))
+
+    def has_entries(self) -> bool:
+        """See `has_entries`. One block is read at most."""
+        segments, snapshot = self._files()
+        if snapshot is not None or len(segments) > 1:
+            return True
+        return any(entries for _, _, entries in self._segments(segments, None, (), 0))
 
     def note_keys(self, known: KnownLog) -> None:
         """See `note_keys`."""
