@@ -34,7 +34,9 @@ class Lineage:
         of the rest. An error of the store is raised as it is.
         """
         businesses = store.businesses()
-        self._records = (records or records_of(store)) if SPARK in businesses else None
+        self._records: RecordReader | None = None
+        if SPARK in businesses:
+            self._records = records_of(store) if records is None else records
         self.is_indexed = self._records is None or self._records.has_edges
         """False if all records were read, because there is no whole index: see `kvwal.spark.index.complete_index`."""
         self.graph = Graph()

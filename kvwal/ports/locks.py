@@ -41,9 +41,6 @@ def has_room() -> bool:
     return False
 
 
-_PAUSE_SECONDS = 50e-6
-
-
 _SHORT_TURN_SECONDS = 500e-6
 
 
@@ -61,6 +58,9 @@ def short_turns() -> Iterator[None]:
         yield
     finally:
         sys.setswitchinterval(usual)
+
+
+_PAUSE_SECONDS = 50e-6
 
 
 def give_way() -> None:

@@ -144,8 +144,12 @@ class RecordSource(Protocol):
     """The business of the records, by ranges of keys."""
 
     @property
-    def nodes_with_entries(self) -> Sequence[str]:
-        """The nodes that have a mark each: it comes with the first entry. A cluster has one mark, of the name `index.CLUSTER`."""
+    def nodes(self) -> Sequence[str]:
+        """The nodes that have a mark each. A cluster has one mark, under the name `index.CLUSTER`."""
+        ...
+
+    def has_entries(self, node: str) -> bool:
+        """Whether a node has written anything: its mark comes with its first entry."""
         ...
 
     def between(self, low: Identity, high: Identity) -> Iterator[DataEntry]:
@@ -156,11 +160,15 @@ class RecordSource(Protocol):
 class ClusterRecords:
     """The records in a cluster. A range of keys is asked for by the text with which all of its keys begin."""
 
-    nodes_with_entries: Sequence[str] = (index.CLUSTER,)
+    nodes: Sequence[str] = (index.CLUSTER,)
 
     def __init__(self, scan: Callable[[str], Iterable[DataEntry]]) -> None:
         """`scan` gives the entries whose keys begin with a text."""
         self._scan = scan
+
+    def has_entries(self, node: str) -> bool:
+        """See `RecordSource.has_entries`."""
+        return True
 
     def between(self, low: Identity, high: Identity) -> Iterator[DataEntry]:
         """See `RecordSource.between`. The range is in memory."""
@@ -175,9 +183,13 @@ class ArchivedRecords:
     def __init__(self, business: ArchivedBusiness) -> None:
         self._business = business
 
+    def has_entries(self, node: str) -> bool:
+        """See `RecordSource.has_entries`. What is in an archive was written."""
+        return True
+
     @cached_property
-    def nodes_with_entries(self) -> Sequence[str]:
-        """See `RecordSource.nodes_with_entries`."""
+    def nodes(self) -> Sequence[str]:
+        """See `RecordSource.nodes`."""
         nodes = self._business.nodes
         mark = index.mark_key(index.CLUSTER).encode()
         of_cluster = index.CLUSTER not in nodes and self._business.find("str", mark) is not None
@@ -226,17 +238,25 @@ class IndexedReader:
 
     @cached_property
     def _marks(self) -> list[StoredRecord | None]:
-        """The mark of each node, None for one that lacks it."""
-        return [self._summaries.get(index.mark_key(node)) for node in self._nodes]
+        """The marks of the nodes that have written anything, up to the first one that is missing: None.
 
-    @cached_property
-    def _nodes(self) -> Sequence[str]:
-        return self._business.nodes_with_entries
+        A node may have written its first entry, and its mark, after the summaries were read.
+        """
+        marks: list[StoredRecord | None] = []
+        for key, node in ((index.mark_key(node), node) for node in self._business.nodes):
+            mark = self._summaries.get(key)
+            if mark is None:
+                if not self._business.has_entries(node):
+                    continue
+                mark = next(self.between(key, f"{key}\0"), None)
+            marks.append(mark)
+            if mark is None:
+                break
+        return marks
 
     @cached_property
     def _summaries(self) -> dict[str, StoredRecord]:
         """The summaries and the marks, which are neighbours, by key. They are decoded when they are asked for."""
-        _ = self._nodes  # first: of a node that writes its first entry meanwhile the mark may be missing here
         return {stored.key: stored for stored in under(self, index.APPLICATIONS)}
 
 

@@ -255,11 +255,10 @@ class ReadOnlyBusiness(BusinessReader):
         """The nodes whose logs are read."""
         return sorted(place.node for place in self._find())
 
-    @property
-    def nodes_with_entries(self) -> list[str]:
-        """Of `nodes` those that have written something. A log is there as soon as it is opened."""
+    def has_entries(self, node: str) -> bool:
+        """Whether one of `nodes` has written anything. Its log is there as soon as it is opened."""
         options = self._options
-        return sorted(place.node for place in self._find() if has_entries(options.disk, options.root, place))
+        return any(has_entries(options.disk, options.root, place) for place in self._find() if place.node == node)
 
     def now_ms(self) -> int:
         """The wall clock: a reader has no log of its own."""

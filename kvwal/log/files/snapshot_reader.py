@@ -242,9 +242,6 @@ def open_snapshot(disk: Disk, folder: Path, snapshots: Iterable[LogFile]) -> Sna
     return Snapshot(parts)
 
 
-Join = Callable[[list[Entry], list[Entry]], list[Entry]]
-
-
 def merge_all(runs: Iterable[Iterable[Entry]]) -> Iterator[Entry]:
     """Merge runs that are sorted by identity and given newest first. For each identity the entry of the newest run wins.
 
@@ -285,31 +282,6 @@ def merge_all_blocks(runs: Iterable[Iterable[list[Entry]]]) -> Iterator[list[Ent
     return merged
 
 
-def merge_blocks(
-    older: Iterator[list[Entry]], newer: Iterator[list[Entry]], join: Join | None = None
-) -> Iterator[list[Entry]]:
-    """`merge_sorted` of two runs whose entries come in blocks, none of them empty. One block of each run is in memory.
-
-    Parts of two blocks that lie beside each other become one list by `join`, the older part first; without it the entries of the
-    newer run win.
-    """
-    joined = join or _merged
-    low, high = next(older, []), next(newer, [])
-    low_at = high_at = 0  # where what is left of a block begins: to copy it at each step would take most of the time
-    while low and high:
-        end = min(entry_identity(low[-1]), entry_identity(high[-1]))
-        below, above = (
-            bisect_right(block, end, at, key=entry_identity) for block, at in ((low, low_at), (high, high_at))
-        )
-        yield joined(low[low_at:below], high[high_at:above])
-        low, low_at = (low, below) if below < len(low) else (next(older, []), 0)
-        high, high_at = (high, above) if above < len(high) else (next(newer, []), 0)
-    if low or high:
-        yield low[low_at:] or high[high_at:]
-    yield from older
-    yield from newer
-
-
 def _merged(older: list[Entry], newer: list[Entry]) -> list[Entry]:
     """Two sorted lists, one of which may be empty, as one. Of two entries of one identity the newer list's stays."""
     if not (older and newer):
@@ -317,6 +289,33 @@ def _merged(older: list[Entry], newer: list[Entry]) -> list[Entry]:
     latest = {entry_identity(entry): entry for entry in older}
     latest.update((entry_identity(entry), entry) for entry in newer)
     return [latest[identity] for identity in sorted(latest)]
+
+
+Join = Callable[[list[Entry], list[Entry]], list[Entry]]
+
+
+def merge_blocks(
+    older: Iterator[list[Entry]], newer: Iterator[list[Entry]], join: Join = _merged
+) -> Iterator[list[Entry]]:
+    """`merge_sorted` of two runs whose entries come in blocks, none of them empty. One block of each run is in memory.
+
+    Parts of two blocks that lie beside each other become one list by `join`, the older part first; without it the entries of the
+    newer run win.
+    """
+    low, high = next(older, []), next(newer, [])
+    low_at = high_at = 0  # where what is left of a block begins: to copy it at each step would take most of the time
+    while low and high:
+        end = min(entry_identity(low[-1]), entry_identity(high[-1]))
+        below, above = (
+            bisect_right(block, end, at, key=entry_identity) for block, at in ((low, low_at), (high, high_at))
+        )
+        yield join(low[low_at:below], high[high_at:above])
+        low, low_at = (low, below) if below < len(low) else (next(older, []), 0)
+        high, high_at = (high, above) if above < len(high) else (next(newer, []), 0)
+    if low or high:
+        yield low[low_at:] or high[high_at:]
+    yield from older
+    yield from newer
 
 
 def _identity(entry: Entry | None) -> tuple[str, bytes]:
