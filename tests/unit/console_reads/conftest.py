@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.support.console.location import Setting
+from tests.support.console.location import ArchivedSetting, Setting
 
 
 @pytest.fixture
@@ -15,3 +16,10 @@ def setting() -> Iterator[Setting]:
     yield setting
     setting.reads.close()
     assert setting.location.closed == setting.location.opened
+
+
+@pytest.fixture
+def archived(tmp_path: Path) -> Iterator[ArchivedSetting]:
+    archived = ArchivedSetting(tmp_path)
+    yield archived
+    archived.reads.close()

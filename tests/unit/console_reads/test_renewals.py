@@ -5,89 +5,63 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
-from contextlib import nullcontext
 from pathlib import Path
-from threading import Event, Semaphore, Thread
+from threading import Semaphore, Thread
 from typing import Any
 
 import pytest
 
 import kvwal
 from kvwal.console.shared_answer import UNCHANGED_SECONDS
-from kvwal.console.shared_reader import (
-    ARCHIVED_FRESH_SECONDS,
-    SharedReader,
-)
+from kvwal.console.shared_reader import ARCHIVED_FRESH_SECONDS, SharedReader
 from kvwal.errors import ArchiveError
-from kvwal.location.archived import ArchiveReader
 from kvwal.location.readers import LocationReader
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.spark import index
 from kvwal.spark.record_reader import RecordReader
 from kvwal.spark.records import Application, to_value
 from kvwal.store.sync import ReadOnlyStore
-from kvwal_archive.objects import open_objects
-from tests.support.console.location import Setting, make, renewed
+from tests.support.console.location import ArchivedSetting, Setting, SlowAnswer, make, renewed
 from tests.support.disk.faults import FakeClock, make_options
 from tests.support.polling import until
 
 
 def test_all_take_the_answer_of_before_while_the_next_is_made(setting: Setting) -> None:
-    made, begins, goes_on = [0], Event(), Event()
-    goes_on.set()
-
-    def make_slowly(reader: LocationReader) -> int:
-        setting.clock.seconds += 2
-        made[0] += 1
-        begins.set()
-        assert goes_on.wait(60)
-        return made[0]
-
-    def ask() -> int:
-        with setting.reads.view() as view:
-            return view.made(make_slowly)
-
-    assert ask() == 1
+    slow = SlowAnswer(setting.clock)
+    assert setting.ask(slow) == 1
     setting.clock.seconds += 19
-    begins.clear()
-    goes_on.clear()
-    assert ask() == 1
-    assert begins.wait(60)
-    assert [ask(), ask()] == [1, 1]
-    goes_on.set()
+    slow.hold()
+    assert setting.ask(slow) == 1
+    assert slow.begins.wait(60)
+    assert [setting.ask(slow), setting.ask(slow)] == [1, 1]
+    slow.release()
     renewed(setting.reads)
-    assert (ask(), made) == (2, [2])
+    assert (setting.ask(slow), slow.made) == (2, 2)
     setting.clock.seconds += 41
-    assert ask() == 3, "what is too old serves nobody"
+    assert setting.ask(slow) == 3, "what is too old serves nobody"
 
 
 def test_an_answer_in_the_making_is_not_begun_again_when_something_is_written(setting: Setting) -> None:
     """It would be made again each second, by one more request each time, and never end."""
-    made, begins, goes_on, found = [0], Event(), Event(), list[int]()
-    asked = Semaphore(0)
-
-    def make_slowly(reader: LocationReader) -> int:
-        made[0] += 1
-        begins.set()
-        assert goes_on.wait(60)
-        return made[0]
+    slow, asked, found = SlowAnswer(setting.clock, 0), Semaphore(0), list[int]()
+    slow.hold()
 
     def ask() -> None:
         with setting.reads.view() as view:
             asked.release()
-            found.append(view.made(make_slowly))
+            found.append(view.made(slow))
 
     threads = [Thread(target=ask) for _ in range(4)]
     for thread in threads:
         thread.start()
         assert asked.acquire(timeout=60)
-        assert begins.wait(60)
+        assert slow.begins.wait(60)
         setting.clock.seconds += 2
         setting.made()  # the location is looked at, and the generation ends
-    goes_on.set()
+    slow.release()
     for thread in threads:
         thread.join()
-    assert (found, made) == ([1] * 4, [1])
+    assert (found, slow.made) == ([1] * 4, 1)
 
 
 def test_an_error_in_the_background_is_met_by_a_request(setting: Setting) -> None:
@@ -99,52 +73,35 @@ def test_an_error_in_the_background_is_met_by_a_request(setting: Setting) -> Non
             raise ArchiveError("an object is damaged.")
         return make(reader)
 
-    def ask() -> int:
-        with setting.reads.view() as view:
-            return view.made(make_slowly)
-
-    assert ask() == 1
+    assert setting.ask(make_slowly) == 1
     setting.clock.seconds += 19
     fails[0] = True
-    assert ask() == 1
+    assert setting.ask(make_slowly) == 1
     renewed(setting.reads)
     assert setting.location.opened == 1, "all else goes on"
     with pytest.raises(ArchiveError):
-        ask()
+        setting.ask(make_slowly)
     fails[0] = False
-    assert (ask(), setting.location.opened) == (2, 2)
+    assert (setting.ask(make_slowly), setting.location.opened) == (2, 2)
 
 
 def test_what_is_to_be_made_in_the_background_is_not_made_after_the_end(setting: Setting) -> None:
-    made, begins, goes_on = [0], Event(), Event()
-    goes_on.set()
+    slow = SlowAnswer(setting.clock)
 
-    def make_slowly(reader: LocationReader) -> int:
-        setting.clock.seconds += 2
-        made[0] += 1
-        begins.set()
-        assert goes_on.wait(60)
-        return made[0]
+    def another(reader: LocationReader) -> int:
+        return slow(reader)
 
-    def make_slowly_too(reader: LocationReader) -> int:
-        return make_slowly(reader)
-
-    def ask() -> list[int]:
-        with setting.reads.view() as view:
-            return [view.made(make_slowly), view.made(make_slowly_too)]
-
-    assert ask() == [1, 2]
+    assert [setting.ask(slow), setting.ask(another)] == [1, 2]
     setting.clock.seconds += 21
-    begins.clear()
-    goes_on.clear()
-    assert ask() == [1, 2]
-    assert begins.wait(60)
+    slow.hold()
+    assert [setting.ask(slow), setting.ask(another)] == [1, 2]
+    assert slow.begins.wait(60)
     closing = Thread(target=setting.reads.close)
     closing.start()
     until(lambda: setting.reads._closes or None)
-    goes_on.set()
+    slow.release()
     closing.join()
-    assert made == [3]
+    assert slow.made == 3
 
 
 def test_threads_take_short_turns_while_an_answer_is_made_in_the_background(setting: Setting) -> None:
@@ -158,12 +115,8 @@ def test_threads_take_short_turns_while_an_answer_is_made_in_the_background(sett
             raise ArchiveError("an object is damaged.")
         return turns[-1]
 
-    def ask() -> float:
-        with setting.reads.view() as view:
-            return view.made(make_slowly)
-
     for _ in range(3):
-        assert ask() > 0
+        assert setting.ask(make_slowly) > 0
         renewed(setting.reads)
         assert sys.getswitchinterval() == usual
         setting.clock.seconds += 19
@@ -173,17 +126,8 @@ def test_threads_take_short_turns_while_an_answer_is_made_in_the_background(sett
 
 def test_a_list_is_never_made_from_the_records_of_before(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even while the next records are read: others may take those of before meanwhile."""
-    made, begins, goes_on = [0], Event(), Event()
-    goes_on.set()
-
-    def read_slowly(reader: LocationReader) -> int:
-        setting.clock.seconds += 2
-        made[0] += 1
-        begins.set()
-        assert goes_on.wait(60)
-        return made[0]
-
-    monkeypatch.setattr("kvwal.console.shared_reader._records", read_slowly)
+    slow = SlowAnswer(setting.clock)
+    monkeypatch.setattr("kvwal.console.shared_reader._records", slow)
 
     def records() -> Any:
         with setting.reads.view() as view:
@@ -191,10 +135,9 @@ def test_a_list_is_never_made_from_the_records_of_before(setting: Setting, monke
 
     assert records() == 1
     setting.clock.seconds += 19
-    begins.clear()
-    goes_on.clear()
+    slow.hold()
     assert records() == 1
-    assert begins.wait(60)
+    assert slow.begins.wait(60)
     listed: list[Any] = []
 
     def ask() -> None:
@@ -204,7 +147,7 @@ def test_a_list_is_never_made_from_the_records_of_before(setting: Setting, monke
     asking = Thread(target=ask)
     asking.start()
     assert records() == 1
-    goes_on.set()
+    slow.release()
     asking.join()
     assert listed == [2]
 
@@ -236,34 +179,17 @@ def test_a_list_that_takes_long_is_made_from_the_records_of_its_time(tmp_path: P
     assert [len(each) for each in found] == list(range(1, 9))
 
 
-def test_others_need_not_wait_for_an_answer_that_nothing_has_changed(tmp_path: Path) -> None:
-    objects, made, begins, goes_on = open_objects(str(tmp_path)), [0], Event(), Event()
-    clock, archive = FakeClock(), ArchiveReader(objects, "default", "local", None)
-    reads = SharedReader(lambda: nullcontext(archive), ThreadWorkers("test", 2), clock)
-    goes_on.set()
-
-    def number(reader: LocationReader) -> int:
-        made[0] += 1
-        begins.set()
-        assert goes_on.wait(60)
-        return made[0]
-
-    def ask(seconds: float) -> int:
-        clock.seconds = seconds
-        with reads.view() as view:
-            return view.made(number)
-
-    assert [ask(0.0), ask(11.0), ask(22.0)] == [1, 2, 2]
-    begins.clear()
-    goes_on.clear()
+def test_others_need_not_wait_for_an_answer_that_nothing_has_changed(archived: ArchivedSetting) -> None:
+    slow = SlowAnswer(archived.clock, 0)
+    assert [archived.ask(slow, seconds) for seconds in (0.0, 11.0, 22.0)] == [1, 2, 2]
+    slow.hold()
     later = 11.0 + UNCHANGED_SECONDS + ARCHIVED_FRESH_SECONDS
-    assert ask(later) == 2
-    assert begins.wait(60)
-    assert ask(later) == 2
-    goes_on.set()
-    renewed(reads)
-    assert ask(later) == 3
-    reads.close()
+    assert archived.ask(slow, later) == 2
+    assert slow.begins.wait(60)
+    assert archived.ask(slow, later) == 2
+    slow.release()
+    renewed(archived.reads)
+    assert archived.ask(slow, later) == 3
 
 
 def test_what_pages_have_shown_goes_when_the_next_answer_is_made(setting: Setting) -> None:
@@ -277,16 +203,12 @@ def test_what_pages_have_shown_goes_when_the_next_answer_is_made(setting: Settin
         gone.append(weakref.ref(shown))
         return setting.clock.seconds
 
-    def ask() -> None:
-        with setting.reads.view() as view:
-            view.made(show)
-
     enabled = gc.isenabled()
     gc.disable()
     try:
-        ask()
+        setting.ask(show)
         setting.clock.seconds += 210
-        ask()
+        setting.ask(show)
         renewed(setting.reads)
         assert [one() for one in gone] == [None, None]
     finally:

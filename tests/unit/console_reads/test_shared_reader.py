@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 
 import kvwal
 from kvwal.console.shared_answer import FRESH_SECONDS, UNCHANGED_SECONDS, UNCHANGED_TIMES
-from kvwal.console.shared_reader import (
-    ARCHIVED_FRESH_SECONDS,
-    SharedReader,
-)
-from kvwal.location.archived import ArchiveReader
+from kvwal.console.shared_reader import ARCHIVED_FRESH_SECONDS, SharedReader
 from kvwal.location.readers import LocationReader
 from kvwal.ports.tasks import ThreadWorkers
 from kvwal.store.sync import ReadOnlyStore
-from kvwal_archive.objects import open_objects
-from tests.support.console.location import Setting, make, renewed
+from tests.support.console.location import ArchivedSetting, Setting, SlowAnswer, make, renewed
 from tests.support.disk.faults import FakeClock, make_options
 
 
@@ -32,87 +26,51 @@ def test_what_took_long_serves_ten_times_as_long(setting: Setting) -> None:
         setting.clock.seconds += 2
         return make(reader)
 
-    def made() -> int:
-        with setting.reads.view() as view:
-            return view.made(make_slowly)
-
-    assert made() == 1  # it is as old as its beginning
+    assert setting.ask(make_slowly) == 1  # it is as old as its beginning
     for _ in range(10):
         setting.clock.seconds += 1.7
-        assert made() == 1
+        assert setting.ask(make_slowly) == 1
         setting.made()
     assert setting.location.made > 8, "what took no time is made anew meanwhile"
     setting.clock.seconds += 1.1
-    assert made() == 1, "nobody waits for the next one"
+    assert setting.ask(make_slowly) == 1, "nobody waits for the next one"
     renewed(setting.reads)
-    assert made() == setting.location.made
+    assert setting.ask(make_slowly) == setting.location.made
 
 
-def test_an_answer_that_was_right_a_moment_ago_serves_when_something_is_written(tmp_path: Path) -> None:
+def test_an_answer_that_was_right_a_moment_ago_serves_when_something_is_written(archived: ArchivedSetting) -> None:
     """Nothing was written for long, so it was made long ago. It is as new as the last look."""
-    objects, made = open_objects(str(tmp_path)), [0]
-    clock, archive = FakeClock(), ArchiveReader(objects, "default", "local", None)
-    reads = SharedReader(lambda: nullcontext(archive), ThreadWorkers("test", 2), clock)
-
-    def number(reader: LocationReader) -> int:
-        made[0] += 1
-        clock.seconds += 2
-        return made[0]
+    slow = SlowAnswer(archived.clock)
 
     def ask(seconds: float) -> int:
-        clock.seconds = seconds
-        with reads.view() as view:
-            found = view.made(number)
-        renewed(reads)
+        found = archived.ask(slow, seconds)
+        renewed(archived.reads)
         return found
 
     assert [ask(seconds) for seconds in (0.0, 11.0, 22.0, 33.0, 44.0, 55.0)] == [1, 1, 1, 2, 2, 2]
-    objects.put_if_absent("default/local/jobs/local/_log", b"{}")
+    archived.write()
     assert [ask(66.0), ask(77.0), ask(77.5)] == [2, 2, 3]
-    reads.close()
 
 
-def test_an_answer_that_nobody_asked_for_in_hours_serves_nobody(tmp_path: Path) -> None:
+def test_an_answer_that_nobody_asked_for_in_hours_serves_nobody(archived: ArchivedSetting) -> None:
     """Entries with a ttl have expired meanwhile, although nothing was written."""
-    clock, archive = FakeClock(), ArchiveReader(open_objects(str(tmp_path)), "default", "local", None)
-    reads = SharedReader(lambda: nullcontext(archive), ThreadWorkers("test", 2), clock)
 
     def time_of(reader: LocationReader) -> float:
-        return clock.seconds
+        return archived.clock.seconds
 
-    def ask(seconds: float) -> float:
-        clock.seconds = seconds
-        with reads.view() as view:
-            return view.made(time_of)
-
-    assert [ask(0.0), ask(11.0), ask(50.0)] == [0.0, 11.0, 11.0]
-    assert ask(8 * 3600.0) == 8 * 3600.0
-    reads.close()
+    assert [archived.ask(time_of, seconds) for seconds in (0.0, 11.0, 50.0)] == [0.0, 11.0, 11.0]
+    assert archived.ask(time_of, 8 * 3600.0) == 8 * 3600.0
 
 
-def test_an_answer_that_took_long_serves_longer_while_nothing_changes(tmp_path: Path) -> None:
-    objects, made = open_objects(str(tmp_path)), [0]
-    clock, archive = FakeClock(), ArchiveReader(objects, "default", "local", None)
-    reads = SharedReader(lambda: nullcontext(archive), ThreadWorkers("test", 2), clock)
-
-    def number(reader: LocationReader) -> int:
-        made[0] += 1
-        clock.seconds += 2
-        return made[0]
-
-    def ask(seconds: float) -> int:
-        clock.seconds = seconds
-        with reads.view() as view:
-            return view.made(number)
-
-    assert [ask(0.0), ask(41.0)] == [1, 2]
-    assert [ask(41.0 + seconds) for seconds in range(11, 190, 11)] == [2] * 17
-    assert ask(41.0 + 2 * UNCHANGED_TIMES + UNCHANGED_SECONDS) == 2
-    renewed(reads)
-    assert ask(clock.seconds) == 3
-    objects.put_if_absent("default/local/jobs/local/_log", b"{}")
-    assert ask(clock.seconds + 60) == 4
-    reads.close()
+def test_an_answer_that_took_long_serves_longer_while_nothing_changes(archived: ArchivedSetting) -> None:
+    slow = SlowAnswer(archived.clock)
+    assert [archived.ask(slow, 0.0), archived.ask(slow, 41.0)] == [1, 2]
+    assert [archived.ask(slow, 41.0 + seconds) for seconds in range(11, 190, 11)] == [2] * 17
+    assert archived.ask(slow, 41.0 + 2 * UNCHANGED_TIMES + UNCHANGED_SECONDS) == 2
+    renewed(archived.reads)
+    assert archived.ask(slow, archived.clock.seconds) == 3
+    archived.write()
+    assert archived.ask(slow, archived.clock.seconds + 60) == 4
 
 
 def test_a_folder_is_read_again_when_a_file_of_it_was_changed(tmp_path: Path) -> None:
@@ -148,66 +106,45 @@ def test_a_folder_is_read_again_when_a_file_of_it_was_changed(tmp_path: Path) ->
     reads.close()
 
 
-def test_an_archive_is_read_again_when_something_was_put_there(tmp_path: Path) -> None:
-    objects = open_objects(str(tmp_path))
-    clock, archive = FakeClock(), ArchiveReader(objects, "default", "local", None)
-    reads = SharedReader(lambda: nullcontext(archive), ThreadWorkers("test", 2), clock)
-    counted = []
-
-    def count() -> int:
-        with reads.view() as view:
-            return view.made(number)
-
-    def number(reader: LocationReader) -> int:
-        counted.append(reader)
-        return len(counted)
+def test_an_archive_is_read_again_when_something_was_put_there(archived: ArchivedSetting) -> None:
+    counted = SlowAnswer(archived.clock, 0)
 
     def count_at(seconds: float) -> int:
-        clock.seconds = seconds
-        return count()
+        return archived.ask(counted, seconds)
 
     assert [count_at(seconds) for seconds in (0.0, FRESH_SECONDS + 0.1, ARCHIVED_FRESH_SECONDS)] == [1, 1, 1]
     assert count_at(ARCHIVED_FRESH_SECONDS + 0.1) == 2  # what was there before is not known yet
     assert [count_at(turn * ARCHIVED_FRESH_SECONDS + 1) for turn in (2, 3, 4)] == [2, 2, 2]
-    objects.put_if_absent("default/local/jobs/local/_log", b"{}")
+    archived.write()
     assert count_at(5 * ARCHIVED_FRESH_SECONDS + 2) == 3
-    objects.put_if_absent("default/other/jobs/local/_log", b"{}")
+    archived.objects.put_if_absent("default/other/jobs/local/_log", b"{}")
     assert count_at(6 * ARCHIVED_FRESH_SECONDS + 3) == 3
-    objects.delete("default/local/jobs/local/_log")
+    archived.objects.delete("default/local/jobs/local/_log")
     assert count_at(7 * ARCHIVED_FRESH_SECONDS + 4) == 4
-    assert count_at(7 * ARCHIVED_FRESH_SECONDS + 5 + UNCHANGED_SECONDS) == 4
-    renewed(reads)
-    assert count() == 5
+    last = 7 * ARCHIVED_FRESH_SECONDS + 5 + UNCHANGED_SECONDS
+    assert count_at(last) == 4
+    renewed(archived.reads)
+    assert count_at(last) == 5
 
 
-def test_an_answer_of_before_a_change_does_not_outlive_it_by_much(tmp_path: Path) -> None:
+def test_an_answer_of_before_a_change_does_not_outlive_it_by_much(archived: ArchivedSetting) -> None:
     """It took long, and what is listed has not changed since: but it was made from what was there before."""
-    objects, seen = open_objects(str(tmp_path)), []
-    clock, archive = FakeClock(), ArchiveReader(objects, "default", "local", None)
-    reads = SharedReader(lambda: nullcontext(archive), ThreadWorkers("test", 2), clock)
+    seen = []
 
     def slowly(reader: LocationReader) -> int:
-        found = len(objects.list(""))
-        clock.seconds += 6
+        found = len(archived.objects.list(""))
+        archived.clock.seconds += 6
         return found
 
     for turn in range(12):
-        clock.seconds = 12.0 * turn
-        with reads.view() as view:
-            seen.append(view.made(slowly))
+        seen.append(archived.ask(slowly, 12.0 * turn))
+        renewed(archived.reads)
         if turn == 3:
-            objects.put_if_absent("default/local/jobs/local/_log", b"{}")
+            archived.write()
     assert seen.index(1) <= 3 + 60 / 12 + 2
-    reads.close()
 
 
-def test_answers_that_nobody_asks_for_any_more_go(tmp_path: Path) -> None:
-    objects = open_objects(str(tmp_path))
-    clock, archive = FakeClock(), ArchiveReader(objects, "default", "local", None)
-    reads = SharedReader(lambda: nullcontext(archive), ThreadWorkers("test", 2), clock)
+def test_answers_that_nobody_asks_for_any_more_go(archived: ArchivedSetting) -> None:
     for turn in range(200):
-        clock.seconds = 15.0 * turn
-        with reads.view() as view:
-            view.made(lambda reader, turn=turn: turn)
-    assert len(reads._generation.made) < 20
-    reads.close()
+        archived.ask(lambda reader, turn=turn: turn, 15.0 * turn)
+    assert len(archived.reads._generation.made) < 20
