@@ -50,7 +50,7 @@ def short_turns() -> Iterator[None]:
     one thread at a time.
 
     A thread gives the interpreter away with each read of a file, and gets it back only when the turn of the other one ends: after
-    Python's 5 ms, each time. With short turns all the time a busy process would do a tenth less.
+    Python's 5 ms, each time. With short turns all the time a busy process does up to a tenth less.
     """
     usual = sys.getswitchinterval()
     sys.setswitchinterval(_SHORT_TURN_SECONDS)
