@@ -148,10 +148,6 @@ class RecordSource(Protocol):
         """The nodes that have a mark each. A cluster has one mark, under the name `index.CLUSTER`."""
         ...
 
-    def has_entries(self, node: str) -> bool:
-        """Whether a node has written anything: its mark comes with its first entry."""
-        ...
-
     def between(self, low: Identity, high: Identity) -> Iterator[DataEntry]:
         """The entries with identities from `low` to before `high`, sorted."""
         ...
@@ -166,10 +162,6 @@ class ClusterRecords:
         """`scan` gives the entries whose keys begin with a text."""
         self._scan = scan
 
-    def has_entries(self, node: str) -> bool:
-        """See `RecordSource.has_entries`."""
-        return True
-
     def between(self, low: Identity, high: Identity) -> Iterator[DataEntry]:
         """See `RecordSource.between`. The range is in memory."""
         common = (common_part(low, high) or b"").decode(errors="ignore")
@@ -182,10 +174,6 @@ class ArchivedRecords:
 
     def __init__(self, business: ArchivedBusiness) -> None:
         self._business = business
-
-    def has_entries(self, node: str) -> bool:
-        """See `RecordSource.has_entries`. What is in an archive was written."""
-        return True
 
     @cached_property
     def nodes(self) -> Sequence[str]:
@@ -240,12 +228,12 @@ class IndexedReader:
     def _marks(self) -> list[StoredRecord | None]:
         """The marks of the nodes that have written anything, up to the first one that is missing: None.
 
-        A node may have written its first entry, and its mark, after the summaries were read.
+        In a folder a node may write its first entry, and its mark, after the summaries were read. So its mark is read again.
         """
         marks: list[StoredRecord | None] = []
         for key, node in ((index.mark_key(node), node) for node in self._business.nodes):
             mark = self._summaries.get(key)
-            if mark is None:
+            if mark is None and isinstance(self._business, ReadOnlyBusiness):
                 if not self._business.has_entries(node):
                     continue
                 mark = next(self.between(key, f"{key}\0"), None)
