@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kvwal.lineage.graph import Graph, Key, Reached
+from kvwal.lineage.graph import Graph, Key, Reached, Run
 from kvwal.lineage.reader import Lineage
 from kvwal.spark.lineage.names import DatasetName, text_of
 
@@ -91,17 +91,18 @@ def _place(step: Step) -> tuple[int, str]:
 
 
 class _Uses:
-    """Runs as uses of jobs. The names of applications are read once each."""
+    """Runs as uses of jobs. Each run, and the name of each application, is read once."""
 
     def __init__(self, lineage: Lineage) -> None:
         self._lineage = lineage
+        self._runs: dict[int, Run] = {}
         self._names: dict[str, str] = {}
 
     def of(self, runs: Iterable[int]) -> list[JobUse]:
         """The uses of these runs, the latest first."""
         uses: dict[tuple[str, str, tuple[Key, ...], tuple[Key, ...]], JobUse] = {}
         for number in runs:
-            run = self._lineage.graph.run(number)
+            run = self._run(number)
             job = self._job(run.source, run.owner, run.title)
             key = (run.source, job, tuple(run.reads), tuple(run.writes))
             failed = int(run.status in FAILED)
@@ -115,6 +116,11 @@ class _Uses:
             if run.at >= use.at:
                 use.last, use.status, use.at = last, run.status, run.at
         return sorted(uses.values(), key=lambda use: (-use.at, use.job))
+
+    def _run(self, number: int) -> Run:
+        if (run := self._runs.get(number)) is None:
+            run = self._runs[number] = self._lineage.graph.run(number)
+        return run
 
     def _job(self, source: str, owner: str, title: str) -> str:
         """The name of a job: the application's and the description's, or the job's as its producer told it."""

@@ -6,10 +6,10 @@ status: it may have written a part, and a walk that left it out would hide that.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from kvwal.lineage.told_runs import ToldRuns
 from kvwal.spark.lineage.edges import Edges
 from kvwal.spark.lineage.names import DatasetName
 
@@ -17,7 +17,6 @@ Key = tuple[str, str]
 """What tells a data set from others: its namespace and its name."""
 Column = tuple[str, str, str]
 """A column: the namespace and the name of its data set, and its own name."""
-_Runs = defaultdict[DatasetName, list[int]]
 
 
 class Run(NamedTuple):
@@ -44,39 +43,24 @@ class Reached(NamedTuple):
 class Graph:
     """The graph. `finish` is called once, when everything is added.
 
-    A graph has hundreds of thousands of runs, and a walk sees few of them. So what is added is kept as it is, under the names as
-    they are told. What is told of one run at several times, and under several names, is joined where a walk comes to it.
+    What is told of one run at several times, and under several names, is joined where a walk comes to it. A walk changes nothing,
+    so that several threads may walk.
     """
 
     def __init__(self) -> None:
         self.columns: dict[Column, dict[Column, None]] = {}
         """The columns that a column is made from, as far as events told."""
-        self._readers: _Runs = defaultdict(list)
-        self._writers: _Runs = defaultdict(list)
-        self._sources: list[str] = []
-        self._owners: list[str] = []
-        self._edges: list[Edges] = []
+        self._told = ToldRuns()
         self._aliases: dict[Key, dict[Key, None]] = {}
         self._spellings: dict[Key, list[DatasetName]] = {}
-        self._by_owner: dict[str, list[int]] = {}
-        self._by_process: dict[str, dict[str, list[int]]] = {}
-        self._runs: dict[int, Run] = {}
 
     def add(self, source: str, found: Iterable[tuple[str, Edges]]) -> None:
         """Add what runs read and wrote, each with its owner. What has one owner and one process is one run."""
-        owners, edges_of, readers, writers = self._owners, self._edges, self._readers, self._writers
-        for number, (owner, edges) in enumerate(found, len(edges_of)):
-            owners.append(owner)
-            edges_of.append(edges)
-            for name in edges.reads:
-                readers[name].append(number)
-            for name in edges.writes:
-                writers[name].append(number)
-        self._sources += [source] * (len(edges_of) - len(self._sources))
+        self._told.add(source, found)
 
     def add_name(self, name: DatasetName) -> None:
         """Add a data set that no run has read or written yet."""
-        self._readers.setdefault(name, [])
+        self._told.add_name(name)
 
     def add_alias(self, alias: Key, of: Key) -> None:
         """Note that a data set is also known under another name."""
@@ -85,8 +69,10 @@ class Graph:
 
     def finish(self) -> None:
         """Join the names of a data set: those with and without its table, the table itself, and the names that events told."""
-        named = {name: None for side in (self._readers, self._writers) for name in side if name.table}
-        for name in named:
+        self._told.finish()
+        for name in self._told.names:
+            if not name.table:
+                continue
             catalog, _, table = name.table.partition("/")
             self.add_alias((catalog, table), name.key)
             self._spellings.setdefault(name.key, []).append(name)
@@ -106,8 +92,7 @@ class Graph:
         return key if len(seen) > 1 and self._is_there(key) else None
 
     def _is_there(self, key: Key) -> bool:
-        name = DatasetName(*key)
-        return name in self._readers or name in self._writers or key in self._spellings
+        return self._told.has_name(DatasetName(*key)) or key in self._spellings
 
     def find(self, key: Key) -> Key | None:
         """The data set of this name, or the one that it is another name of; None if it is not in the graph."""
@@ -121,15 +106,14 @@ class Graph:
 
     def names(self) -> Iterator[DatasetName]:
         """The names of all data sets, each once: other names of a data set are not among them."""
-        for key in dict.fromkeys(name.key for side in (self._readers, self._writers) for name in side):
+        for key, name in {name.key: name for name in self._told.names}.items():
             if key not in self._aliases or self._first_of(key) is None:
-                yield self.name(key)
+                yield self.name(key) if key in self._spellings else name
 
     def beside(self, key: Key, *, up: bool) -> list[int]:
         """The runs that write a data set (`up`), or read it."""
-        side = self._writers if up else self._readers
         names = [DatasetName(*key), *self._spellings.get(key, ())]
-        return list(dict.fromkeys(self._parts(run)[0] for name in names for run in side.get(name, ())))
+        return list(dict.fromkeys(run for name in names for run in self._told.runs_beside(name, up=up)))
 
     def walk(self, start: Key, *, up: bool, depth: int | None = None) -> list[Reached]:
         """The data sets that the data of `start` come from (`up`), or go to, nearest first; at most `depth` runs away.
@@ -161,36 +145,19 @@ class Graph:
 
     def run(self, number: int) -> Run:
         """One run, from all that was told of it. `number` is one of `beside`, or of `walk`."""
-        if number not in self._runs:
-            parts = [self._edges[part] for part in self._parts(number)]
-            last = max((part for part in parts if part.status), key=lambda part: part.at, default=parts[0])
-            title = last.title or next((part.title for part in parts if part.title), "")
-            reads = self._each_once(name for part in parts for name in part.reads)
-            writes = self._each_once(name for part in parts for name in part.writes)
-            source, owner = self._sources[number], self._owners[number]
-            self._runs[number] = Run(source, owner, last.process, title, last.status, last.at, reads, writes)
-        return self._runs[number]
+        parts = [self._told.edges(row) for row in self._told.rows_of_run(number)]
+        last = max((part for part in parts if part.status), key=lambda part: part.at, default=parts[0])
+        title = last.title or next((part.title for part in parts if part.title), "")
+        reads = self._each_once(name for part in parts for name in part.reads)
+        writes = self._each_once(name for part in parts for name in part.writes)
+        source, owner = self._told.source(number), self._told.owner(number)
+        return Run(source, owner, last.process, title, last.status, last.at, reads, writes)
 
     def _each_once(self, names: Iterable[DatasetName]) -> list[Key]:
         keys = dict.fromkeys(name.key for name in names)
         if self._aliases:
             keys = dict.fromkeys(self._first_of(key) or key for key in keys)
         return list(keys)
-
-    def _parts(self, number: int) -> list[int]:
-        """The numbers of all that was told of the run of which `number` is a part, in order."""
-        owner = self._owners[number]
-        if owner not in self._by_process:
-            if not self._by_owner:
-                by_owner: dict[str, list[int]] = {}
-                for each, of in enumerate(self._owners):
-                    by_owner.setdefault(of, []).append(each)
-                self._by_owner = by_owner  # whole at once: other threads may walk the graph, too
-            runs: dict[str, list[int]] = {}
-            for each in self._by_owner[owner]:
-                runs.setdefault(self._edges[each].process, []).append(each)
-            self._by_process[owner] = runs
-        return self._by_process[owner][self._edges[number].process]
 
     def columns_of(self, key: Key) -> dict[str, list[Column]]:
         """The columns of a data set, each with the columns that it is made from, as far as events told."""
