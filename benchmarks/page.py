@@ -17,7 +17,7 @@ ORDER = [
     "provenance_cost",
     "opening",
     "event_logs", "kept_logs", "follower", "listing", "cluster_listing", "lineage", "history_server", "typed_query",
-    "console_start", "console_pages", "console_large", "console_live",
+    "console_start", "console_pages", "console_hour", "console_large", "console_live",
     "archive_merge",
     "archive_rewrite", "large_archive", "one_key", "frame_writes", "streams", "cluster_writes", "cluster_transactions",
     "cluster_kill", "cluster_loading", "cluster_maps", "cluster_idle", "peers_durability", "peers_producers",

@@ -117,12 +117,15 @@ def first_looks(port: int, site: Site) -> list[Page]:
         return [_looked(asking.get, kind, address(chance)) for kind, address in site.kinds.items()]
 
 
-def reading(port: int, site: Site, people: int, seconds: float) -> list[Page]:
-    """The pages that `people` readers get in `seconds`: all read at the same time, and each goes to its next page at once."""
+def reading(port: int, site: Site, people: int, seconds: float, way: int = 0) -> list[Page]:
+    """The pages that `people` readers get in `seconds`: all read at the same time, and each goes to its next page at once.
+
+    They go another way for each number `way`.
+    """
     ends = time.perf_counter() + seconds
 
     def one(seed: int) -> list[Page]:
-        chance, seen = random.Random(seed), list[Page]()
+        chance, seen = random.Random(f"{way} {seed}"), list[Page]()
         with client(port) as asking:
             while time.perf_counter() < ends:
                 kind = chance.choice(list(site.kinds))

@@ -60,8 +60,8 @@ def _three(served: Served, site: Site, seconds: float, where: str) -> list[Row]:
     alone = reading(served.port, site, 1, seconds)
     style = p99(of_style(served.port, PEOPLE, seconds / 10))
     memory, together = [], []
-    for _ in range(2):
-        together += reading(served.port, site, PEOPLE, seconds)
+    for way in range(2):
+        together += reading(served.port, site, PEOPLE, seconds, way)
         memory.append(resident_memory(served.process.pid))
     rate = {"pages a second": len(together) / seconds / 2, "memory, MiB": memory[-1]}
     growth = f"Memory after another minute of 20 people{where}"
