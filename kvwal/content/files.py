@@ -6,6 +6,7 @@ import errno
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -36,15 +37,14 @@ def _tells_nobody(folder: Path, error: OSError) -> None:
 class FilesHold:
     """A hold on the claim files of a log: see `ContentFiles.hold`. Dropping it releases it."""
 
-    def __init__(self, count: Callable[[int], None]) -> None:
-        self._count: Callable[[int], None] | None = count
-        count(1)
+    def __init__(self, end: Callable[[], None]) -> None:
+        self._end: Callable[[], None] | None = end
 
     def release(self) -> None:
         """Keep them no longer. A second call does nothing."""
-        count, self._count = self._count, None
-        if count is not None:
-            count(-1)
+        end, self._end = self._end, None
+        if end is not None:
+            end()
 
     def __enter__(self) -> Self:
         return self
@@ -84,7 +84,9 @@ class ContentFiles:
         # A finalizer takes it, too: garbage collection may drop an unclosed stream while this thread holds it.
         self._lock = RLock()
         self._unsettled: Counter[str] = Counter()
-        self._holds = 0
+        self._last_hold = 0
+        self._holds: dict[int, float] = {}
+        self._awaits: tuple[int, Callable[[], None]] | None = None
         self.shared = SharedFiles(disk, clock, space, folder, self, delegate)
         homes = [Home(folder, space, self.shared, is_ready=True)]
         for container, inside in (containers or {}).items():
@@ -133,16 +135,51 @@ class ContentFiles:
 
     def hold(self) -> FilesHold:
         """Keep all claim files, until the hold is released or dropped: a reader has claims that the log may not name any more."""
-        return FilesHold(self._count_holds)
-
-    def is_held(self) -> bool:
-        """Whether the cleaner is to leave all files alone."""
         with self._lock:
-            return self._holds > 0
+            self._last_hold += 1
+            self._holds[self._last_hold] = self._clock.elapsed()
+            return FilesHold(partial(self._end_hold, self._last_hold))
 
-    def _count_holds(self, difference: int) -> None:
+    @property
+    def last_hold(self) -> int:
+        """The number of the hold that began last. They are counted from 1."""
+        return self._last_hold
+
+    def oldest_hold(self) -> tuple[int, float] | None:
+        """The oldest hold that is not released: its number, and its age in seconds."""
         with self._lock:
-            self._holds += difference
+            number = self._first_hold()
+            began = None if number is None else self._holds.get(number)
+            return None if number is None or began is None else (number, self._clock.elapsed() - began)
+
+    def is_held(self, upto: int) -> bool:
+        """Whether one of the holds up to this number is not released. Until then the cleaner leaves alone what they may need."""
+        with self._lock:
+            number = self._first_hold()
+            return number is not None and number <= upto
+
+    def call_when_released(self, upto: int, call: Callable[[], None] | None) -> None:
+        """Have `call` called once, on any thread, when no hold up to this number is left: at once if none is. It waits for
+        nothing, and raises nothing. It replaces the call before; None takes that back.
+        """
+        with self._lock:
+            self._awaits = None if call is None else (upto, call)
+            self._tell_released()
+
+    def _first_hold(self) -> int | None:
+        """In one call: between two of them a finalizer may end a hold."""
+        return min(self._holds, default=None)
+
+    def _end_hold(self, number: int) -> None:
+        with self._lock:
+            self._holds.pop(number, None)
+            self._tell_released()
+
+    def _tell_released(self) -> None:
+        """Under the lock, so that nothing is called any more once the call was taken back."""
+        if self._awaits is not None and not self.is_held(self._awaits[0]):
+            (_, call), self._awaits = self._awaits, None
+            call()
 
     def append(self, data: bytes, attributes: dict[str, str], *, names: bool = True) -> Claim:
         """See `kvwal.content.writer.Place`."""

@@ -186,7 +186,7 @@ class Maintenance:
         await self.failing.contain("sweep", self._expiry.run)
         now = self._context.ports.clock.elapsed()
         may_retire = self.retires and self.memory.holds_nothing()
-        self._schedule.note(now, may_retire=may_retire, may_clean=self._care.keeps_too_long)
+        self._schedule.note(now, may_retire=may_retire, may_clean=self._care.may_clean)
         works = not self.failing.failures.keys() & _KEEPS_UP and self.log.writer.failed is None
         self._slowdown.note(self._schedule.behind(), works=works)
         if self._running is None and (job := self._schedule.next_job(now)) is not None:

@@ -12,6 +12,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Protocol, TypeAlias
 
+from kvwal.content.claim import claim_of, has_claim
 from kvwal.entry import AWAY, Entry, is_claimed
 from kvwal.key_class import (
     CONTENT,
@@ -98,6 +99,7 @@ class BusinessMemory:
         self._dropped_until = -1
         self.claim_changes: int | None = None
         """How many entries were applied that may end a claim of a value, or begin one. None if no value of the log is a claim."""
+        self._named: set[str] | None = None
 
     def state(self, structure: str) -> StructureState:
         """The state of a structure. It is empty if the business has no entry of it.
@@ -158,6 +160,8 @@ class BusinessMemory:
                 entries = [entry for entry in entries if not is_of_content(entry.key_class)]
             if self.claim_changes is not None:
                 self.claim_changes += sum(map(self._changes_claim, entries))
+            if self._named is not None:
+                self._named.update(claim_of(entry).file for entry in entries if has_claim(entry))
             own = self._own
             for entry in entries:
                 if entry.key_class not in own:
@@ -177,6 +181,19 @@ class BusinessMemory:
         """A value of a map or a queue is a claim, or is going to be one: count the changes from here on."""
         if self.claim_changes is None:
             self.claim_changes = 0
+
+    def note_named(self) -> set[str]:
+        """Begin to note the claim files that entries name which are applied from here on. The set that is returned gets them,
+        until `end_noting`, or until the next one begins.
+        """
+        with self._lock:
+            self._named = named = set[str]()
+        return named
+
+    def end_noting(self) -> None:
+        """Note them no longer."""
+        with self._lock:
+            self._named = None
 
     def _changes_claim(self, entry: Entry) -> bool:
         """Whether an entry that is to be applied may end a claim: the file of the value that it replaces may be collected."""

@@ -22,6 +22,7 @@ CONTAINERS = "tests/integration/content/test_containers.py"
 KEPT = "tests/integration/content/test_kept.py"
 CANCELLED = "tests/unit/content/test_cancelled.py"
 VALUES = "tests/unit/values/test_kept.py"
+READERS = "tests/unit/values/test_readers.py"
 
 MUTANTS = [
     Mutant(
@@ -193,7 +194,7 @@ MUTANTS = [
     ),
     Mutant(
         "the cleaner does not look again at what is in use", 2, "kvwal/store/contents/care.py",
-        "self._contents.files.only_settled(candidates.files)", "candidates.files", BLOCKS,
+        "self._contents.files.only_settled([", "list([", BLOCKS,
     ),
     Mutant(
         "a content of a task stays unsettled once its name is logged", 8, "kvwal/store/aio/content_streams.py",
@@ -267,7 +268,26 @@ MUTANTS = [
     ),
     Mutant(
         "a large value goes while an iterator shows it", 6, "kvwal/store/contents/care.py",
-        "        if self._contents.files.is_held():\n", "        if False:\n", VALUES,
+        "        if not await self._readers_ended():\n", "        if False:\n", VALUES,
+    ),
+    Mutant(
+        "a cleaning waits for a reader that began after it", 8, "kvwal/store/contents/care.py",
+        "        files.call_when_released(last, lambda", "        files.call_when_released(1 << 62, lambda", READERS,
+    ),
+    Mutant(
+        "the bytes of an item go that a failed take puts back during a cleaning", 2, "kvwal/store/contents/care.py",
+        " if name not in candidates.named]", "]", READERS,
+    ),
+    Mutant(
+        "what an iterator finds goes before it keeps it", 6, "kvwal/structures/map/reads.py",
+        "            hold = self._codecs.hold()  # before the look: from here on nothing is collected that it finds\n"
+        "            on_error.enter_context(hold)\n            shown = begin()\n",
+        "            shown = begin()\n            hold = self._codecs.hold()\n            on_error.enter_context(hold)\n",
+        READERS,
+    ),
+    Mutant(
+        "an error that is kept keeps large values", 8, "kvwal/structures/map/reads.py",
+        "    finally:\n        hold.release()\n", "    finally:\n        pass\n", READERS,
     ),
     Mutant(
         "a large value that may be in the log is settled", 2, "kvwal/values/moved.py",

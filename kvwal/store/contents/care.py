@@ -2,14 +2,16 @@
 
 1. The settled claim files are listed. 2. The active segment is sealed, and a checkpoint made. 3. The archiver deletes the
 listed files that neither the snapshot nor a segment names: each entry that named them before 1 is in the log that it reads, and
-later entries name new files, or what the snapshot names. Those that only history names stay for `content_keep_seconds` before.
-4. What is left in a file that is mostly dead is written again.
+later entries name new files, or what the snapshot names. A reader may still have what was replaced, and log it again: so 3 waits
+for those that read since before, and leaves out what an entry names that was applied after 1. What only history names stays for
+`content_keep_seconds` before. 4. What is left in a file that is mostly dead is written again.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import NamedTuple
 
@@ -20,6 +22,7 @@ from kvwal.entry import Entry
 from kvwal.errors import ContentDamaged
 from kvwal.log.log import Log
 from kvwal.log.submission import Submission, size_of
+from kvwal.ports.boundary import call_on, raised_to_awaiter
 from kvwal.store.contents.open_contents import OpenContents
 from kvwal.store.context import StoreContext
 from kvwal.structures.content.changes import unless_changed
@@ -27,13 +30,22 @@ from kvwal.structures.memory import BusinessMemory
 
 _ROUND_BYTES = 64 << 20
 """Bytes of contents that are written again after one checkpoint."""
+_READERS_SECONDS = 1.0
+"""How long a cleaning waits for those that read since before. A take from a queue, or a conditional write, ends within the time
+of a write. There may be so many at once that there always is one. For an iterator a later cleaning comes.
+"""
+_LONG_SECONDS = 600.0
+"""Age from which an iterator is told of that keeps files which may go."""
 
 
 class Candidates(NamedTuple):
-    """Claim files that may go, None if they were not listed, and the number of changes of contents at that time."""
+    """Claim files that may go, None if they were not listed, and the number of changes of contents at that time. `named` gets the
+    files that entries name which are applied after that.
+    """
 
     files: list[str] | None
     changes: int
+    named: AbstractSet[str] = frozenset()
 
 
 class ContentCare:
@@ -53,6 +65,9 @@ class ContentCare:
         self._log = log
         self._memory = memory
         self._context = context
+        self._put_off_by = 0
+        """The number of the last reader for which the last cleaning had to wait too long; 0 if it was done."""
+        self._told_of = 0
         self._cleaned = -1
         """The changes of contents at the last cleaning; none was made yet."""
         self.waits = False
@@ -74,7 +89,15 @@ class ContentCare:
         changes += self._memory.claim_changes or 0
         if changes == self._cleaned and not self.waits and not self.keeps_too_long():
             return Candidates(None, changes)
-        return Candidates(await self._context.ports.workers.run(self._contents.files.candidates), changes)
+        named = self._memory.note_named()
+        return Candidates(await self._context.ports.workers.run(self._contents.files.candidates), changes, named)
+
+    def may_clean(self) -> bool:
+        """Whether a cleaning without a checkpoint has something to do: see `keeps_too_long`, and readers have ended for which the
+        last one waited in vain.
+        """
+        put_off_by = self._put_off_by
+        return (put_off_by > 0 and not self._contents.files.is_held(put_off_by)) or self.keeps_too_long()
 
     def keeps_too_long(self) -> bool:
         """Whether claim files that only history names are kept, and some of them may go: they are old, or there is no room."""
@@ -89,12 +112,13 @@ class ContentCare:
         """After the checkpoint: delete what nothing names, and write again what is left of sparse files."""
         if candidates.files is None:
             return  # what is kept may have grown too old meanwhile: a later checkpoint lists it
-        if self._contents.files.is_held():
-            return  # somebody reads what was replaced meanwhile; a later checkpoint cleans
+        refs, covered = [SegmentRef.of(segment) for segment in self._log.sealed], self._log.covered
+        if not await self._readers_ended():
+            return  # `may_clean` says when they have
         # A transaction may have copied a content of one of them meanwhile, and its entry is not logged yet.
-        files = self._contents.files.only_settled(candidates.files)
+        files = self._contents.files.only_settled([name for name in candidates.files if name not in candidates.named])
+        self._memory.end_noting()
         if files or self.keeps_too_long():
-            refs, covered = [SegmentRef.of(segment) for segment in self._log.sealed], self._log.covered
             job = Clean(str(self._log.folder), files, refs, self._keep, self._target() if self._keep.ms else None)
             done = await self._context.archiver.do(job, Cleaned)
             self.waits = bool(done.waiting) or any(segment.last > covered for segment in refs)
@@ -103,6 +127,36 @@ class ContentCare:
             if done.sparse:
                 await self._write_again(set(done.sparse))
         self._cleaned = candidates.changes
+
+    async def _readers_ended(self) -> bool:
+        """Whether all end soon that hold claim files now: they may have claims of what was replaced before. Those that begin
+        later find what the log names now, or later.
+        """
+        files, ended, loop = self._contents.files, asyncio.Event(), asyncio.get_running_loop()
+        last, self._put_off_by = files.last_hold, 0
+        if not files.is_held(last):
+            return True
+        files.call_when_released(last, lambda: call_on(loop, ended.set, raised_to_awaiter))
+        try:
+            async with asyncio.timeout(_READERS_SECONDS):
+                await ended.wait()
+        except TimeoutError:
+            self._put_off_by = last
+            self._tell_of_reader()
+            return False
+        finally:
+            files.call_when_released(last, None)
+        return True
+
+    def _tell_of_reader(self) -> None:
+        number, age = self._contents.files.oldest_hold() or (0, 0.0)
+        if age >= _LONG_SECONDS and number != self._told_of:
+            self._told_of = number
+            self._context.logger.warning(
+                "an iterator over a map or a queue keeps the bytes of large values that were replaced or deleted",
+                folder=str(self._log.folder), open_seconds=round(age),
+                hint="End it, or drop it. A notebook keeps that of a failed cell.",
+            )  # fmt: skip
 
     def _tell(self, done: Cleaned) -> None:
         if done.for_room:

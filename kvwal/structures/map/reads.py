@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
+from contextlib import ExitStack
 from html import escape
 from io import BufferedIOBase
 from itertools import islice
@@ -115,15 +116,11 @@ class MapReads(Mapping[Any, Any]):
 
         A tuple as `prefix` selects the tuples that begin with its parts.
         """
-        return map(self._codecs.public, self._scan(prefix))
+        return self._held(lambda: map(self._codecs.public, self._selected(prefix)))
 
     def scan(self, prefix: str | bytes | tuple[Any, ...] | None = None) -> Iterator[tuple[Any, Any]]:
         """Keys and values in key order: all of them, or those whose key begins with `prefix`, as `entries` selects them."""
-        decode_key, decode = self._codecs.decode_key, self._codecs.decode
-        return (
-            (decode_key(entry.key, entry.key_class), decode(entry.value, entry.value_class))
-            for entry in self._scan(prefix)
-        )
+        return self._held(lambda: self._decoded(self._selected(prefix)))
 
     def _repr_html_(self) -> str | None:
         """The first entries as a table, for notebooks; None if they cannot be read now."""
@@ -143,19 +140,20 @@ class MapReads(Mapping[Any, Any]):
         With a bound only keys of its class count: `range(5)` has no text. `reverse` gives the greatest keys first, and
         `limit` ends after that number of keys. `CodecError` for a bound that cannot be a key, and for bounds of two classes.
         """
-        decode_key, decode = self._codecs.decode_key, self._codecs.decode
-        return (
-            (decode_key(entry.key, entry.key_class), decode(entry.value, entry.value_class))
-            for entry in self._within(key_bounds(self._codecs, start, end), reverse=reverse, limit=limit)
-        )
+        bounds = key_bounds(self._codecs, start, end)
+        return self._held(lambda: self._decoded(self._within(bounds, reverse=reverse, limit=limit)))
 
     def within(self, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None) -> Iterator[DataEntry]:
         """As `range`, the entries within bounds of stored keys, with their raw bytes."""
-        return map(self._codecs.public, self._within(bounds, reverse=reverse, limit=limit))
+        return self._held(lambda: map(self._codecs.public, self._within(bounds, reverse=reverse, limit=limit)))
 
     def _within(self, bounds: KeyBounds, *, reverse: bool = False, limit: int | None = None) -> Iterator[Entry]:
         check_limit(limit)
-        return self._held(islice(self._state.between(bounds, reverse=reverse), limit))
+        return islice(self._state.between(bounds, reverse=reverse), limit)
+
+    def _decoded(self, entries: Iterator[Entry]) -> Iterator[tuple[Any, Any]]:
+        decode_key, decode = self._codecs.decode_key, self._codecs.decode
+        return ((decode_key(entry.key, entry.key_class), decode(entry.value, entry.value_class)) for entry in entries)
 
     def _find(self, key: Any) -> Entry | None:
         identity = self.identity(key)
@@ -165,13 +163,14 @@ class MapReads(Mapping[Any, Any]):
         """Class and bytes of a key; None if no codec can encode the key, which is therefore absent."""
         return self._codecs.identity(key)
 
-    def _scan(self, prefix: str | bytes | tuple[Any, ...] | None) -> Iterator[Entry]:
-        return self._held(self._selected(prefix))
-
-    def _held(self, entries: Iterator[Entry]) -> Iterator[Entry]:
-        """The entries, whose large values are kept until they are iterated, or the iterator is dropped."""
-        hold = self._codecs.hold()
-        return entries if hold is NO_HOLD else while_held(entries, hold)
+    def _held(self, begin: Callable[[], Iterator[T]]) -> Iterator[T]:
+        """What is shown of entries, whose large values are kept until all is shown, a read fails, or the iterator is dropped."""
+        with ExitStack() as on_error:
+            hold = self._codecs.hold()  # before the look: from here on nothing is collected that it finds
+            on_error.enter_context(hold)
+            shown = begin()
+            on_error.pop_all()
+        return shown if hold is NO_HOLD else while_held(shown, hold)
 
     def _replaced(self, entry: Entry) -> Entry | None:
         """What replaced an entry whose large value went while it was read; None if it was deleted.
@@ -240,9 +239,14 @@ def seconds_left(key: Any, expires: int | None, now_ms: int) -> float | None:
 
 
 def while_held(found: Iterator[T], hold: Hold) -> Iterator[T]:
-    """What an iterator gives. The hold is released at its end, or when the result is dropped."""
-    yield from found
-    hold.release()
+    """What an iterator gives. The hold is released at its end, by an error of it, or when the result is dropped.
+
+    An error that is kept keeps the frames in which it was raised, and all that these have: a notebook keeps one for hours.
+    """
+    try:
+        yield from found
+    finally:
+        hold.release()
 
 
 class _Items(ItemsView[Any, Any]):

@@ -19,7 +19,7 @@ MOST_BYTES_A_RUN = 500
 names = st.builds(DatasetName, st.sampled_from("ab"), st.sampled_from("xyz"), st.sampled_from(["", "t"]))
 
 
-class Told(NamedTuple):
+class Row(NamedTuple):
     """One row: by what it was told, whose run it is, and what was told."""
 
     source: str
@@ -27,8 +27,8 @@ class Told(NamedTuple):
     edges: Edges
 
 
-told = st.builds(
-    Told,
+rows_told = st.builds(
+    Row,
     st.sampled_from(["spark", "openlineage"]),
     st.sampled_from(["app-1", "app-2"]),
     st.builds(
@@ -43,19 +43,19 @@ told = st.builds(
 )
 
 
-def run_of(row: Told) -> tuple[str, str]:
+def run_of(row: Row) -> tuple[str, str]:
     return row.owner, row.edges.process
 
 
-@given(st.lists(told, max_size=12))
-def test_rows_are_found_as_in_a_list_that_is_searched(rows: list[Told]) -> None:
+@given(st.lists(rows_told, max_size=12))
+def test_rows_are_found_as_in_a_list_that_is_searched(rows: list[Row]) -> None:
     runs = ToldRuns()
     for row in rows:
         runs.add(row.source, [(row.owner, row.edges)])
     runs.finish()
     of_run = [[number for number, row in enumerate(rows) if run_of(row) == run_of(each)] for each in rows]
     assert [list(runs.rows_of_run(number)) for number in range(len(rows))] == of_run
-    assert [Told(runs.source(n), runs.owner(n), runs.edges(n)) for n in range(len(rows))] == rows
+    assert [Row(runs.source(n), runs.owner(n), runs.edges(n)) for n in range(len(rows))] == rows
     every = {name for row in rows for name in (*row.edges.reads, *row.edges.writes)}
     assert sorted(runs.names) == sorted(every)
     for name in [*every, DatasetName("c", "never told")]:
