@@ -43,7 +43,7 @@ class FilesHold:
     def release(self) -> None:
         """Keep them no longer. A second call does nothing."""
         end, self._end = self._end, None
-        if end is not None:
+        if end is not None and not interpreter_ends():  # then another thread may have stopped with the lock
             end()
 
     def __enter__(self) -> Self:
@@ -55,8 +55,7 @@ class FilesHold:
         self.release()
 
     def __del__(self) -> None:
-        if not interpreter_ends():  # then another thread may have stopped with the lock
-            self.release()
+        self.release()
 
 
 class ContentFiles:

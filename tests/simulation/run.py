@@ -22,6 +22,7 @@ from functools import reduce
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.simulation.machine.garbage import collected_by_seeds
 from tests.simulation.machine.ports import in_place
 from tests.simulation.scenario import Scenario
 from tests.simulation.world import Happened, World
@@ -44,6 +45,11 @@ class Outcome(NamedTuple):
 
 def run_seed(seed: int) -> Outcome:
     """One seed; always the same."""
+    with collected_by_seeds():
+        return _ran(seed)
+
+
+def _ran(seed: int) -> Outcome:
     world = World(seed)
     failure: BaseException | None = None
     with in_place(world):

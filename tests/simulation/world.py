@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tests.simulation.history import Violation, short
 from tests.simulation.machine.bucket import Bucket
 from tests.simulation.machine.disk import Machine
+from tests.simulation.machine.garbage import Collector
 from tests.simulation.machine.loop import Dead, Job, Loop, current_job, pause
 from tests.simulation.machine.process import PROCESS, Process, SimulatedClock
 
@@ -38,6 +39,7 @@ class World:
         self.seed = seed
         self.loop = Loop()
         self.loop.start_job = self.start_job
+        self.loop.begin_turn = Collector(self.chance("garbage")).perhaps_collect
         self.loop.set_task_factory(self._make_task)
         self.loop.set_exception_handler(self._unexpected)
         self.trace: list[Happened] = []

@@ -94,7 +94,9 @@ class _JobGreenlet(greenlet):
 
 
 class Loop(asyncio.BaseEventLoop):
-    """`now` are the seconds that have passed. `start_job` is asked how a call begins that would go to a thread."""
+    """`now` are the seconds that have passed. `start_job` is asked how a call begins that would go to a thread, and `begin_turn`
+    is called before each turn.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,6 +105,7 @@ class Loop(asyncio.BaseEventLoop):
         self.start_job: Callable[[Callable[[], Any], Context], Job] = lambda call, context: Job(
             self, call, context, 0.0
         )
+        self.begin_turn: Callable[[], None] = lambda: None
         self._selector = self
         self._clock_resolution = 1e-9
 
@@ -111,6 +114,9 @@ class Loop(asyncio.BaseEventLoop):
 
     def select(self, timeout: float | None) -> list[Any]:
         """What a selector does: nothing ever happens by itself, so the time is over at once."""
+        self.begin_turn()
+        if self._ready:  # perhaps it has just made some work
+            return []
         if timeout is None:
             raise Stuck("everybody waits, and nothing is scheduled")
         self.now += timeout

@@ -188,6 +188,7 @@ def in_place(world: World) -> Iterator[None]:
             yield
     finally:
         random.setstate(state)
+        Bucket.running = None
         own.removeHandler(heard)
         own.setLevel(before[0])
         own.propagate = before[1]
