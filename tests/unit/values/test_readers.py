@@ -62,7 +62,7 @@ class WaitingCleaning:
     """The next cleaning of a store, on a thread of its own, as far as its wait for readers."""
 
     def __init__(self, store: WritableStore, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(care, "_READERS_SECONDS", 3600.0)
+        monkeypatch.setattr(care, "_READERS_SECONDS", 30.0)  # at most: a cleaning that waits for others ends without them
         files, waits = files_of(store), threading.Event()
         call = files.call_when_released
 
@@ -77,7 +77,7 @@ class WaitingCleaning:
 
     def ended(self) -> None:
         """Return when the cleaning has ended."""
-        self._thread.join(60)
+        self._thread.join(120)
         assert not self._thread.is_alive()
 
 
