@@ -15,7 +15,7 @@ from kvwal.console.answers import guarded
 from kvwal.console.parts import Console
 from kvwal.console.sparkapi.known import nothing_kept
 from kvwal.console.sparkapi.parameters import not_found
-from kvwal.console.sparkapi.serving import ROOT, Asked, error
+from kvwal.console.sparkapi.serving import Asked, error, routes_of_application
 from kvwal.console.sparkstate.kept_states import KeptStates
 from kvwal.spark.eventlog.lines import log_bytes
 from kvwal.spark.kept.contents import SUFFIX
@@ -48,7 +48,7 @@ class _Unsent:
 def log_routes(console: Console, states: KeptStates) -> list[Route]:
     """The routes of GET logs, of an application and of one attempt."""
     handler = guarded(console.access, partial(_send, console, states), error)
-    return [Route(f"{ROOT}/applications/{{app}}{attempt}/logs", handler) for attempt in ("", "/{attempt}")]
+    return routes_of_application("/logs", handler)
 
 
 async def _send(console: Console, states: KeptStates, request: Request) -> Response:

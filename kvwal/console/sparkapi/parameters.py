@@ -49,18 +49,34 @@ def not_found(sentence: str) -> Refused:
     return Refused(404, sentence)
 
 
+def first(given: QueryParams, name: str) -> str | None:
+    """The first value of a parameter, which Spark takes if it is given several times; None if it is not given."""
+    return next(iter(given.getlist(name)), None)
+
+
 def words(given: QueryParams, name: str, known: Iterable[str]) -> frozenset[str]:
-    """The values of a parameter that may be given several times, each one of a few words; none if it is not given."""
+    """The values of a parameter that may be given several times, each one of a few words; none if it is not given.
+
+    A value that is empty is among them, for Spark takes it as one that no row has: with it alone nothing is listed.
+    """
     found = frozenset(value.upper() for value in given.getlist(name))
-    if unknown := found - set(known):
+    if unknown := found - {*known, ""}:
         raise not_found(f"{name} is none of {', '.join(known)}: {', '.join(sorted(unknown))}")
     return found
 
 
+def words_of_tasks(given: QueryParams, name: str, known: Iterable[str]) -> frozenset[str]:
+    """The same where tasks are asked for. Spark fails (500) at an empty value then, so it is refused."""
+    found = words(given, name, known)
+    if "" in found:
+        raise Refused(400, f"{name} is empty. Leave it out, or give one of {', '.join(known)}.")
+    return found
+
+
 def integer(given: QueryParams, name: str, default: int) -> int:
-    """A whole number."""
-    text = given.get(name)
-    if text is None:
+    """A whole number; the default if it is not given, or empty."""
+    text = first(given, name)
+    if not text:
         return default
     if re.fullmatch(r"[+-]?[0-9]{1,10}", text) is None or not -INT_MAX - 1 <= int(text) <= INT_MAX:
         raise not_found(f"{name} is no whole number: {text}")
@@ -68,15 +84,15 @@ def integer(given: QueryParams, name: str, default: int) -> int:
 
 
 def flag(given: QueryParams, name: str, *, default: bool) -> bool:
-    """Whether a parameter is `true`. Every other word is false."""
-    text = given.get(name)
-    return default if text is None else text.lower() == "true"
+    """Whether a parameter is `true`; the default if it is not given, or empty. Every other word is false."""
+    text = first(given, name)
+    return text.lower() == "true" if text else default
 
 
 def quantiles(given: QueryParams, default: str) -> list[float]:
     """Quantiles, apart by commas."""
-    found = []
-    for text in given.get("quantiles", default).split(","):
+    found, asked = [], first(given, "quantiles")
+    for text in (default if asked is None else asked).split(","):
         try:
             found.append(float(text))
         except ValueError as error:
@@ -86,9 +102,9 @@ def quantiles(given: QueryParams, default: str) -> list[float]:
     return found
 
 
-def window(given: QueryParams, first: str, last: str) -> Window:
-    """The window between two dates, each of which may be missing."""
-    return Window(_moment(given.get(first, "2010-01-01")), _moment(given.get(last, "3000-01-01")))
+def window(given: QueryParams, after: str, before: str) -> Window:
+    """The window between two dates, each of which may be missing, or empty."""
+    return Window(_moment(first(given, after) or "2010-01-01"), _moment(first(given, before) or "3000-01-01"))
 
 
 def _moment(text: str) -> int:

@@ -11,7 +11,7 @@ from kvwal.console.parts import Console
 from kvwal.console.sparkapi import applications, environment, executors, jobs, sql, stages, tasks
 from kvwal.console.sparkapi.logs import log_routes
 from kvwal.console.sparkapi.parameters import not_found
-from kvwal.console.sparkapi.serving import Asked, Question, route_of, routes_of
+from kvwal.console.sparkapi.serving import ROOT, Asked, Question, handler_of, routes_of, routes_of_application
 from kvwal.console.sparkstate.recent import Recent
 from kvwal.ports.clock import SYSTEM
 
@@ -42,16 +42,19 @@ def routes(console: Console) -> list[Route]:
     """The routes under /api/v1 that Spark's History Server has."""
     states = console.states
     recent = Recent(console.reads, SYSTEM, applications.listing)
+    asking = partial(handler_of, console, states)
+    nothing = asking(_nothing)
     return [
-        route_of(console, states, "/applications", partial(applications.list_applications, recent)),
-        route_of(console, states, "/version", applications.version),
+        *routes_of("/applications", asking(partial(applications.list_applications, recent))),
+        *routes_of("/version", asking(applications.version)),
         *log_routes(console, states),
-        *(route for path, question in _OF_APPLICATION for route in routes_of(console, states, path, question)),
-        route_of(console, states, "/applications/{app}", partial(applications.one_application, recent)),
-        route_of(console, states, "/applications/{app}/{attempt}", partial(applications.one_attempt, recent)),
-        route_of(console, states, "/{path:path}", _nothing),
+        *(route for path, question in _OF_APPLICATION for route in routes_of_application(path, asking(question))),
+        *routes_of("/applications/{app}", asking(partial(applications.one_application, recent))),
+        *routes_of("/applications/{app}/{attempt}", asking(partial(applications.one_attempt, recent))),
+        Route(ROOT, nothing),  # else the router would send it to the next one, as 307
+        Route(f"{ROOT}/{{path:path}}", nothing),
     ]
 
 
 def _nothing(asked: Asked) -> NoReturn:
-    raise not_found(f"/api/v1/{asked.path['path']}")
+    raise not_found("/".join((ROOT, *asked.path.values())))

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from kvwal.console.answers import guarded
+from kvwal.console.answers import Handler, guarded
 from kvwal.console.parts import Console
 from kvwal.console.shared_reader import View
 from kvwal.console.sparkstate.kept_states import KeptStates
@@ -69,15 +69,20 @@ def error(request: Request, status: int, sentence: str) -> Response:
     return PlainTextResponse(sentence, status_code=status, headers=headers)
 
 
-def routes_of(console: Console, states: KeptStates, path: str, question: Question) -> list[Route]:
-    """The routes of a question about an application: with the attempt in the path, and without."""
-    handler = guarded(console.access, partial(_answer, console, states, question), error)
-    return [Route(f"{ROOT}/applications/{{app}}{attempt}{path}", handler) for attempt in ("", "/{attempt}")]
+def handler_of(console: Console, states: KeptStates, question: Question) -> Handler:
+    """What answers requests with a question, once their caller was checked."""
+    return guarded(console.access, partial(_answer, console, states, question), error)
 
 
-def route_of(console: Console, states: KeptStates, path: str, question: Question) -> Route:
-    """The route of another question."""
-    return Route(ROOT + path, guarded(console.access, partial(_answer, console, states, question), error))
+def routes_of_application(path: str, handler: Handler) -> list[Route]:
+    """The routes of a path below an application: with the attempt before it, and without."""
+    above = [f"/applications/{{app}}{attempt}" for attempt in ("", "/{attempt}")]
+    return [route for each in above for route in routes_of(each + path, handler)]
+
+
+def routes_of(path: str, handler: Handler) -> list[Route]:
+    """The routes of a path. Spark answers a path with a slash behind it likewise."""
+    return [Route(f"{ROOT}{path}{end}", handler) for end in ("", "/")]
 
 
 async def _answer(console: Console, states: KeptStates, question: Question, request: Request) -> Response:

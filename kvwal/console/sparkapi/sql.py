@@ -12,6 +12,7 @@ from kvwal.console.sparkapi.parameters import flag, integer, not_found
 from kvwal.console.sparkapi.serving import Asked, Rows
 from kvwal.console.sparkevents.moments import moment_text
 from kvwal.console.sparksql.executions import Execution
+from kvwal.console.sparksql.hash_order import hash_order
 from kvwal.console.sparksql.plan_graph import GraphNode, PlanGraph
 from kvwal.spark.record_reader import RecordReader, under
 from kvwal.spark.records import Job, Sql
@@ -76,7 +77,7 @@ def recorded_executions(records: RecordReader, prefix: str) -> dict[int, Executi
             else sql.status
         )
         found[sql.id] = Execution(
-            sql.id, sql.root, sql.description, sql.plan, sql.started, ended, error, None, sql.settings, jobs, set(),
+            sql.id, sql.root, sql.description, sql.plan, sql.started, ended, error, None, sql.settings, jobs, {},
             PlanGraph(), {},
         )  # fmt: skip
     return found
@@ -87,7 +88,7 @@ def _shown_in_list(view: View, execution: Execution, *, details: bool, plan: boo
 
 
 def _shown(execution: Execution, *, details: bool, plan: bool, now: int) -> dict[str, Any]:
-    jobs = sorted(execution.jobs.items())
+    jobs = [(job, execution.jobs[job]) for job in hash_order(execution.jobs)]
     told: dict[str, Any] = {
         "id": execution.id,
         "status": execution.status,

@@ -12,7 +12,7 @@ from msgspec import UNSET
 from kvwal.console.shared_reader import View
 from kvwal.console.sparkapi.applications import recorded
 from kvwal.console.sparkapi.known import nothing_kept, state_of
-from kvwal.console.sparkapi.parameters import flag, not_found, quantiles, words
+from kvwal.console.sparkapi.parameters import flag, not_found, quantiles, words, words_of_tasks
 from kvwal.console.sparkapi.serving import Asked, Rows, encode
 from kvwal.console.sparkapi.tasks import TASK_STATUSES, shown_tasks
 from kvwal.console.sparkevents.moments import moment_text
@@ -80,10 +80,10 @@ def one_attempt(asked: Asked) -> StageRow:
 
 
 def _wanted(asked: Asked, *, details: bool) -> _Wanted:
-    given = asked.given
+    given, detailed = asked.given, flag(asked.given, "details", default=details)
     return _Wanted(
-        flag(given, "details", default=details),
-        words(given, "taskStatus", TASK_STATUSES),
+        detailed,
+        (words_of_tasks if detailed else words)(given, "taskStatus", TASK_STATUSES),
         flag(given, "withSummaries", default=False),
         quantiles(given, _QUANTILES),
     )
@@ -128,7 +128,7 @@ def _shown(first: Asked, wanted: _Wanted, view: View, stage: StageState) -> Stag
 def _recorded(asked: Asked, wanted: _Wanted, stage: str) -> dict[tuple[int, int], StageRow]:
     """The stages of an application, or the attempts of one, from records. Records have no tasks."""
     prefix, _ = recorded(asked)
-    if wanted.summaries or (wanted.details and not stage) or asked.given.get("details") == "true":
+    if wanted.summaries or (wanted.details and not stage) or flag(asked.given, "details", default=False):
         raise nothing_kept(asked, "The tasks of the stages" if not stage else "The tasks of a stage")
     return stage_rows(asked.view.records, prefix, stage)
 

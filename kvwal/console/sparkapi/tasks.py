@@ -7,7 +7,7 @@ from typing import Any
 
 from kvwal.console.sparkapi.applications import recorded
 from kvwal.console.sparkapi.known import nothing_kept
-from kvwal.console.sparkapi.parameters import integer, not_found, quantiles, words
+from kvwal.console.sparkapi.parameters import first, integer, not_found, quantiles, words_of_tasks
 from kvwal.console.sparkapi.serving import Asked, Rows
 from kvwal.console.sparkevents.metrics import task_metrics
 from kvwal.console.sparkevents.moments import moment_text
@@ -44,10 +44,11 @@ def list_tasks(asked: Asked) -> Rows:
     """GET stages/<stage>/<attempt>/taskList."""
     given = asked.given
     offset, length = integer(given, "offset", 0), integer(given, "length", _LENGTH)
-    statuses = words(given, "status", TASK_STATUSES)
-    sorting = _SORTINGS.get(given.get("sortBy", "ID").upper())
+    statuses = words_of_tasks(given, "status", TASK_STATUSES)
+    order = first(given, "sortBy") or "ID"
+    sorting = _SORTINGS.get(order.upper())
     if sorting is None:
-        raise not_found(f"sortBy is none of ID, runtime, -runtime: {given['sortBy']}")
+        raise not_found(f"sortBy is none of ID, runtime, -runtime: {order}")
     by_runtime, reverse = sorting
     tasks = _tasks(asked)
     if by_runtime:

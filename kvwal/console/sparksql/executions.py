@@ -9,6 +9,7 @@ import msgspec
 from kvwal.console.sparkevents.events import JobStart, StageInfo
 from kvwal.console.sparkevents.task_events import TaskInfo, accumulables_of
 from kvwal.console.sparksql.events import SqlStart
+from kvwal.console.sparksql.hash_order import hash_order
 from kvwal.console.sparksql.metric_text import Greatest, metric_text
 from kvwal.console.sparksql.plan_graph import PlanGraph, plan_graph
 from kvwal.spark.events.sql import PlanMetric, PlanNode, SqlDriverMetrics, SqlEnd, SqlMetricsAdded, SqlPlanUpdate
@@ -16,7 +17,10 @@ from kvwal.spark.redaction import REDACTED, is_secret_name, redacted
 
 
 class Execution(msgspec.Struct):
-    """An SQL execution. `jobs` has the status of each of its jobs, `metric_values` the text of each metric by its accumulator."""
+    """An SQL execution: the status of each of its jobs, its stages, and the text of each metric by its accumulator.
+
+    Jobs and stages stand in the order in which they were added.
+    """
 
     id: int
     root: int = 0
@@ -28,7 +32,7 @@ class Execution(msgspec.Struct):
     query_id: str | None = None
     settings: dict[str, str] = {}
     jobs: dict[int, str] = {}
-    stages: set[int] = set()
+    stages: dict[int, None] = {}
     graph: PlanGraph = msgspec.field(default_factory=PlanGraph)
     metric_values: dict[int, str] = {}
 
@@ -113,7 +117,7 @@ class Executions:
             for info in event.stage_infos:
                 self._stages[info.stage_id] = _StageValues(info.stage_id, 0, info.number_of_tasks, live.kinds)
         live.execution.jobs[event.job_id] = "RUNNING"
-        live.execution.stages.update(event.stage_ids)
+        live.execution.stages.update(dict.fromkeys(event.stage_ids))
 
     def stage_submitted(self, info: StageInfo) -> None:
         """A stage begins: another attempt at it counts anew."""
@@ -184,9 +188,7 @@ class Executions:
     def _live_execution(self, number: int) -> _Live:
         live = self._live.get(number)
         if live is None:
-            execution = self.all[number] = Execution(
-                number, number, settings={}, jobs={}, stages=set(), metric_values={}
-            )
+            execution = self.all[number] = Execution(number, number, settings={}, jobs={}, stages={}, metric_values={})
             live = self._live[number] = _Live(execution)
         return live
 
@@ -213,7 +215,8 @@ class Executions:
         live.valued = True
         values: dict[int, list[int]] = {}
         greatest: dict[int, Greatest] = {}
-        stages = [self._stages[stage] for stage in sorted(live.execution.stages) if stage in self._stages]
+        # In Spark's order: of several tasks that told the greatest value, the text names the first.
+        stages = [self._stages[stage] for stage in hash_order(live.execution.stages) if stage in self._stages]
         for stage in stages:
             for number, told in stage.values.items():
                 if number in live.kinds:

@@ -91,6 +91,9 @@ def reading(root: Path) -> Iterator[RunningConsole]:
 
 def test_the_walk_finds_the_paths_of_every_part() -> None:
     assert {"/api/v1/lineage", f"{API}/sql", f"{API}/businesses/x/key", f"{API}/x"} <= set(PATHS)
+    assert {"/api/v1", "/api/v1/applications/", "/api/v1/applications/x/jobs/", "/api/v1/applications/x/logs/"} <= set(
+        PATHS
+    )
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -19,6 +19,7 @@ from kvwal.spark import record_event_logs
 from kvwal.spark.kept.contents import KEPT_LOGS, kept_logs
 from tests.repository.source import ROOT
 from tests.support.applications import SECOND, ran, store_events
+from tests.support.console.client import send
 from tests.support.lineage.console import console
 from tests.support.polling import until
 from tests.support.spark_api.comparison import ask
@@ -30,11 +31,24 @@ NOT_KEPT = (
     "sql/0",
     "stages?details=true",
     "stages/0?details=true",
+    "stages/0?details=TRUE",
+    "stages/0?details=true&details=false",
     "stages/0/0/taskList",
     "stages/0/0/taskSummary",
     "storage/rdd",
     "logs",
 )
+WITH_SLASH = (
+    "version", "applications", "applications?limit=1", f"applications/{APP}",
+    *(
+        f"applications/{APP}/{part}"
+        for part in (
+            "jobs", "jobs/0", "stages", "stages/0", "stages/0/0", "stages/0/0/taskSummary", "stages/0/0/taskList?length=1",
+            "executors", "executors/driver/threads", "allexecutors", "allmiscellaneousprocess", "storage/rdd", "sql?length=1",
+            "sql/0", "logs",
+        )
+    ),
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +72,34 @@ def told(url: str, question: str) -> Any:
 @pytest.mark.parametrize("question", ["applications", f"applications/{APP}", f"applications/{APP}/jobs/0"])
 def test_records_answer_as_the_kept_log_does(question: str, kept: str, records_alone: str) -> None:
     assert told(records_alone, question) == told(kept, question)
+
+
+@pytest.mark.parametrize("part", WITH_SLASH)
+def test_a_path_with_a_slash_behind_it_is_answered_likewise(part: str, kept: str) -> None:
+    path, _, given = part.partition("?")
+    without = send(kept, "GET", f"/api/v1/{path}?{given}")
+    for verb in ("GET", "HEAD"):
+        answer = send(kept, verb, f"/api/v1/{path}/?{given}")
+        assert (answer.status, answer.headers["content-type"]) == (without.status, without.headers["content-type"])
+        assert answer.body == (without.body if verb == "GET" else b"")
+    assert without.status == (HTTPStatus.SERVICE_UNAVAILABLE if path.endswith("threads") else HTTPStatus.OK)
+
+
+@pytest.mark.parametrize("path", ["/api/v1", "/api/v1/", "/api/v1/elsewhere/", f"/api/v1/applications/{APP}/jobs//"])
+def test_a_path_that_is_not_there_leads_nowhere_else(path: str, kept: str) -> None:
+    answer = send(kept, "GET", path)
+    assert (answer.status, answer.body.decode(), answer.headers.get("location")) == (HTTPStatus.NOT_FOUND, path, None)
+
+
+def test_of_a_parameter_that_is_given_twice_the_first_counts_and_an_empty_one_does_not(kept: str) -> None:
+    tasks = f"applications/{APP}/stages/0/0/taskList"
+    most = told(kept, f"{tasks}?length=100")
+    assert len(most) == 2
+    assert told(kept, f"{tasks}?length=1&length=2&sortBy=&status=failed&status=success") == most[:1]
+    assert told(kept, f"{tasks}?offset=&length=&status=failed&status=success") == most
+    assert told(kept, f"applications/{APP}/jobs?status=") == []
+    refused = ask(kept, f"{tasks}?status=")
+    assert (refused.status, "status is empty" in refused.body) == (HTTPStatus.BAD_REQUEST, True)
 
 
 @pytest.mark.parametrize("part", ["jobs", "stages", "stages?status=complete", "allexecutors", "sql?details=false"])
@@ -140,7 +182,7 @@ def test_a_caller_without_the_token_learns_nothing(tmp_path: Path) -> None:
     with kvwal.open(tmp_path / "root", archive=None) as store:
         store.map("spark").put("one", 1)
     with console(tmp_path / "root", "--archive", "none", "--token-file", str(token), log=tmp_path / "log") as running:
-        for question in ("version", "applications", f"applications/{APP}/logs", "elsewhere"):
+        for question in ("version", "version/", "applications/", f"applications/{APP}/logs/", "elsewhere", ""):
             assert ask(running.url, question).status == HTTPStatus.UNAUTHORIZED
         request = urllib.request.Request(
             f"{running.url}/api/v1/version", headers={"Authorization": f"Bearer {'t' * 32}"}

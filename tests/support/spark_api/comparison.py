@@ -22,7 +22,7 @@ REASONS: dict[str, str] = {
 }
 """By the name of the field, the reason why it differs."""
 _OF_FILES = ("lastUpdated", "lastUpdatedEpoch", "logSourceName", "logSourceFullPath")
-_UNORDERED = ("accumulatorUpdates", "partitions", "successJobIds", "failedJobIds", "runningJobIds", "dataDistribution")
+_UNORDERED = ("accumulatorUpdates", "partitions", "dataDistribution")
 """Lists whose order is that of a hash table in Spark."""
 
 

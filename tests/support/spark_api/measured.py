@@ -62,11 +62,19 @@ def beside_expectations(folder: Path, version: str, work: Path) -> Compared:
 
 def beside_history_server(logs: Path, count: int, work: Path) -> Compared:
     """The answers of the History Server that pyspark contains, over `count` logs in a folder, beside the console's."""
-    found, asked, port = list[Difference](), Counter[str](), free_port()
-    with history_server(logs, port, work / "history-server.log") as server, recorded(work / "root", logs) as url:
-        until(lambda: True if listed(port) >= count or server.poll() is not None else None)
-        theirs = partial(ask, f"http://127.0.0.1:{port}")
+    found, asked = list[Difference](), Counter[str]()
+    with both_servers(logs, count, work) as (spark, url):
+        theirs = partial(ask, spark)
         for question in every_question(theirs):
             asked[kind_of(question)] += 1
             found += differences(question, theirs(question), ask(url, question))
     return Compared(asked, found)
+
+
+@contextmanager
+def both_servers(logs: Path, count: int, work: Path) -> Iterator[tuple[str, str]]:
+    """The addresses of the History Server that pyspark contains, over `count` logs in a folder, and of a console over them."""
+    port = free_port()
+    with history_server(logs, port, work / "history-server.log") as server, recorded(work / "root", logs) as url:
+        until(lambda: True if listed(port) >= count or server.poll() is not None else None)
+        yield f"http://127.0.0.1:{port}", url

@@ -62,7 +62,9 @@ class WaitingCleaning:
     """The next cleaning of a store, on a thread of its own, as far as its wait for readers."""
 
     def __init__(self, store: WritableStore, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(care, "_READERS_SECONDS", 30.0)  # at most: a cleaning that waits for others ends without them
+        monkeypatch.setattr(
+            care, "_READERS_SECONDS", 30.0
+        )  # at most: a cleaning that waits for others ends without them
         files, waits = files_of(store), threading.Event()
         call = files.call_when_released
 
