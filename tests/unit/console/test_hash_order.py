@@ -54,7 +54,7 @@ def test_the_order_is_that_of_scala(added: list[int], order: list[int]) -> None:
 
 
 @given(st.lists(st.integers(-(1 << 62), 1 << 62) | st.integers(0, 3).map(lambda many: 5 + (many << 32)), unique=True))
-def test_each_key_comes_once_whatever_its_hash(keys: list[int]) -> None:
+def test_each_key_comes_once_with_any_hash(keys: list[int]) -> None:
     """Also keys that no Spark gives: of more than 32 bits, so that hashes are equal."""
     assert sorted(hash_order(keys)) == sorted(keys)
 
