@@ -41,7 +41,13 @@ class Known:
             return self._parts.get((of, start, end))
 
     def put(self, of: Listed, start: int, end: int, data: bytes) -> None:
-        """Keep the bytes of a part that was read. The oldest ones go."""
+        """Keep the bytes of a part that was read. The oldest ones go.
+
+        Bytes of another length are none of the object: something between has answered, as a sign-in page does. They are not kept,
+        so that the next read finds the object when the page is gone.
+        """
+        if len(data) != end - start:
+            return
         with self._lock:
             if (of, start, end) not in self._parts:
                 self._parts[of, start, end] = data

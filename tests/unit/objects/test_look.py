@@ -43,3 +43,13 @@ def test_threads_that_learn_at_once_keep_as_much_as_there_is_room_for(monkeypatc
         thread.join()
     kept = [known.get(of(thread, part), 0, PART) for thread in range(THREADS) for part in range(PARTS)]
     assert sum(data is not None for data in kept) == ROOM
+
+
+def test_an_answer_of_another_length_is_not_kept() -> None:
+    """A page that a proxy gave in place of an object was told again for as long as the reader was open."""
+    known, of = Known(threading.Lock()), Listed("one.parquet", 4, "etag", 0)
+    known.put(of, 0, 4, b"<html>a sign-in page</html>")
+    known.put(of, 1, 3, b"")
+    assert (known.get(of, 0, 4), known.get(of, 1, 3)) == (None, None)
+    known.put(of, 0, 4, b"PAR1")
+    assert known.get(of, 0, 4) == b"PAR1"
