@@ -10,9 +10,11 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import kvwal
+from benchmarks.harness import Run, in_child
 from benchmarks.questions.spark.lineage import AREA, EXECUTIONS, PLAN, path
 from benchmarks.questions.spark.listing import DAY, NOW, job
 from kvwal.spark import index
@@ -39,6 +41,12 @@ class Filled(NamedTuple):
     jobs: int
     keys: int
     earlier: str
+
+
+def filled(run: Run, root: Path) -> Filled:
+    """What the store of a console's questions has, which another process writes into an empty folder."""
+    sizes = {"applications": run.size(10_000, 60), "jobs": run.size(100, 10), "keys": run.size(1_000_000, 2_000)}
+    return Filled(**in_child(f"{__name__}:fill", root=str(root), **sizes))
 
 
 def prefix(number: int) -> str:

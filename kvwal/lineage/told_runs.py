@@ -45,8 +45,8 @@ class ToldRuns:
             self._titles.append(same(edges.title, edges.title))
             self._statuses.append(same(edges.status, edges.status))
             self._at.append(edges.at)
-            self._reads.add(row, [number_of(name) for name in edges.reads])
-            self._writes.add(row, [number_of(name) for name in edges.writes])
+            self._reads.add([number_of(name) for name in edges.reads])
+            self._writes.add([number_of(name) for name in edges.writes])
             self._join(row, owner, process)
         self._sources += [source] * (len(self._owners) - len(self._sources))
 
@@ -125,7 +125,7 @@ class _Uses:
         self._before = array("i")
         self._ends = array("i")
 
-    def add(self, row: int, numbers: list[int]) -> None:
+    def add(self, numbers: list[int]) -> None:
         """Add the uses of the next row."""
         last, before = self.last, self._before
         for use, number in enumerate(numbers, len(self._names)):

@@ -194,7 +194,7 @@ MUTANTS = [
     ),
     Mutant(
         "the cleaner does not look again at what is in use", 2, "kvwal/store/contents/care.py",
-        "self._contents.files.only_settled([", "list([", BLOCKS,
+        "self._contents.files.only_settled(unnamed)", "unnamed", BLOCKS,
     ),
     Mutant(
         "a content of a task stays unsettled once its name is logged", 8, "kvwal/store/aio/content_streams.py",

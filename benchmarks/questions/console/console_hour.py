@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from statistics import fmean
 from typing import NamedTuple
 
+from benchmarks.console import store
 from benchmarks.console.people import Page, Site, reading
 from benchmarks.console.process import console, until_listed
-from benchmarks.console.store import Filled
 from benchmarks.harness import Question, Row, Run, in_child, percentile, ratio_row
 from benchmarks.nodes import resident_memory
 
@@ -22,7 +22,6 @@ QUESTION = Question(
     " same way twice. In every second five minutes an application is recorded, of which four jobs a second end, so that"
     " there are times in which all is made anew, and times in which nothing changes. All share two cores.",
 )
-STORE = "benchmarks.console.store"
 PEOPLE, MINUTES, SPELL, PART = 20, 60, 5, 10
 SECONDS = 60
 MOST_GROWTH = 1.05
@@ -38,23 +37,23 @@ class Minute(NamedTuple):
 def measure(run: Run) -> list[Row]:
     """The memory of the last part of the hour beside that of the second one."""
     root, seconds = run.root(), float(run.size(SECONDS, 1))
-    sizes = {"applications": run.size(10_000, 60), "jobs": run.size(100, 10), "keys": run.size(1_000_000, 2_000)}
-    filled = Filled(**in_child(f"{STORE}:fill", root=str(root), **sizes))
-    minutes: list[Minute] = []
+    filled = store.filled(run, root)
+    site, minutes = Site(filled), list[Minute]()
     with console(run.folder / "console.log", str(root)) as served, ThreadPoolExecutor(1) as beside:
         until_listed(served, filled.applications)
         for number in range(run.size(MINUTES, 3)):
             if number % (2 * SPELL) == SPELL:
-                recorded = beside.submit(in_child, f"{STORE}:record", root=str(root), seconds=SPELL * seconds)
-            pages = reading(served.port, Site(filled), PEOPLE, seconds, number)
+                recorded = beside.submit(in_child, f"{store.__name__}:record", root=str(root), seconds=SPELL * seconds)
+            pages = reading(served.port, site, PEOPLE, seconds, number)
             minutes.append(Minute(pages, resident_memory(served.process.pid)))
             if number % (2 * SPELL) == 2 * SPELL - 1:
                 recorded.result()
-    part = run.size(PART, 1)
-    return _rows(minutes[:part], minutes[part : 2 * part], minutes[-part:], minutes)
+    return [_row(minutes, run.size(PART, 1))]
 
 
-def _rows(first: list[Minute], second: list[Minute], last: list[Minute], hour: list[Minute]) -> list[Row]:
+def _row(hour: list[Minute], part: int) -> Row:
+    """The memory of the last `part` minutes of the hour, beside that of the second as many."""
+    first, second, last = hour[:part], hour[part : 2 * part], hour[-part:]
     noted = {
         f"memory after {number} minutes, MiB": minute.memory
         for number, minute in enumerate(hour, 1)
@@ -68,7 +67,7 @@ def _rows(first: list[Minute], second: list[Minute], last: list[Minute], hour: l
     pages = [page.ms for minute in hour for page in minute.pages]
     seen = {"pages looked at": float(len(pages)), "median, ms": percentile(pages, 50), "p99, ms": percentile(pages, 99)}
     row = "Memory in the last ten minutes of an hour, 20 people"
-    return [ratio_row(row, "MiB", [_memory(second)], [_memory(last)], "at most", MOST_GROWTH, memory | seen)]
+    return ratio_row(row, "MiB", [_memory(second)], [_memory(last)], "at most", MOST_GROWTH, memory | seen)
 
 
 def _memory(minutes: list[Minute], of: Callable[[list[float]], float] = fmean) -> float:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+from benchmarks.console import store
 from benchmarks.console.people import Page, Site, first_looks, of_style, p99, reading, slowest_kinds
 from benchmarks.console.process import Served, console, until_listed
-from benchmarks.console.store import Filled
 from benchmarks.harness import Question, Row, Run, in_child, percentile, ratio_row
 from benchmarks.nodes import resident_memory
 from kvwal.store.options import ARCHIVE_FOLDER
@@ -22,7 +22,6 @@ QUESTION = Question(
     " meanwhile but in one row: there an application is recorded of which four jobs a second end. The archive is a folder, with"
     " an object for each segment: no compaction has merged them yet.",
 )
-STORE = "benchmarks.console.store"
 PEOPLE = 20
 SECONDS = 60
 MOST_MS_ALONE, MOST_MS = 300.0, 1_000.0
@@ -35,8 +34,7 @@ def measure(run: Run) -> list[Row]:
     also over the archive alone.
     """
     root, seconds = run.root(), float(run.size(SECONDS, 2))
-    sizes = {"applications": run.size(10_000, 60), "jobs": run.size(100, 10), "keys": run.size(1_000_000, 2_000)}
-    filled = Filled(**in_child(f"{STORE}:fill", root=str(root), **sizes))
+    filled = store.filled(run, root)
     site = Site(filled)
     with console(run.folder / "archive.log", str(root / ARCHIVE_FOLDER)) as served:
         until_listed(served, filled.applications)
@@ -46,7 +44,7 @@ def measure(run: Run) -> list[Row]:
         of_folder = _three(served, site, seconds, "")
         style = p99(of_style(served.port, PEOPLE, seconds / 10))
         with ThreadPoolExecutor(1) as beside:
-            recorded = beside.submit(in_child, f"{STORE}:record", root=str(root), seconds=seconds)
+            recorded = beside.submit(in_child, f"{store.__name__}:record", root=str(root), seconds=seconds)
             live = reading(served.port, site, PEOPLE, seconds)
             ended = float(recorded.result())
     beside_it = "Any page, 20 people, while an application is recorded"

@@ -32,7 +32,7 @@ _ROUND_BYTES = 64 << 20
 """Bytes of contents that are written again after one checkpoint."""
 _READERS_SECONDS = 1.0
 """How long a cleaning waits for those that read since before. A take from a queue, or a conditional write, ends within the time
-of a write. There may be so many at once that there always is one. For an iterator a later cleaning comes.
+of a write. Where many threads do so, one of them reads at every moment. For an iterator a later cleaning comes.
 """
 _LONG_SECONDS = 600.0
 """Age from which an iterator is told of that keeps files which may go."""
@@ -113,11 +113,14 @@ class ContentCare:
         if candidates.files is None:
             return  # what is kept may have grown too old meanwhile: a later checkpoint lists it
         refs, covered = [SegmentRef.of(segment) for segment in self._log.sealed], self._log.covered
-        if not await self._readers_ended():
-            return  # `may_clean` says when they have
-        # A transaction may have copied a content of one of them meanwhile, and its entry is not logged yet.
-        files = self._contents.files.only_settled([name for name in candidates.files if name not in candidates.named])
-        self._memory.end_noting()
+        try:
+            if not await self._readers_ended():
+                return  # `may_clean` says when they have
+            unnamed = [name for name in candidates.files if name not in candidates.named]
+            # A transaction may have copied a content of one of them meanwhile, and its entry is not logged yet.
+            files = self._contents.files.only_settled(unnamed)
+        finally:
+            self._memory.end_noting()
         if files or self.keeps_too_long():
             job = Clean(str(self._log.folder), files, refs, self._keep, self._target() if self._keep.ms else None)
             done = await self._context.archiver.do(job, Cleaned)

@@ -2,7 +2,7 @@
 
 What is in a cycle, as an error that a task holds with all frames of its traceback, is dropped when the collector finds it, and
 a finalizer may change what a store does next: a hold on claim files ends, and with it the wait of a cleaning. By itself the
-collector runs after so many new objects, and how many there are depends on all that the process has done before.
+collector runs when a number of objects are new. All that the process did before decides when that is.
 """
 
 from __future__ import annotations

@@ -17,30 +17,10 @@ from kvwal.content.claim import claim_of
 from kvwal.errors import ContentDamaged, ContentFailed, ContentMissing, LogFailed, StorageFull
 from kvwal.store.sync import WritableStore
 from kvwal.structures.map.map import Map, submit_entries
+from tests.support.content.large_values import cleaned, files_of, seal, there
 from tests.support.disk.faults import FakeDisk, open_store
 
-SETTINGS = Settings(inline_bytes=100)
 LARGE = bytes(range(256)) * 4
-
-
-@pytest.fixture
-def disk() -> FakeDisk:
-    return FakeDisk()
-
-
-@pytest.fixture
-def store(tmp_path: Path, disk: FakeDisk) -> Iterator[WritableStore]:
-    with open_store(tmp_path / "root", disk, settings=SETTINGS, archive=None) as store:
-        yield store
-
-
-@pytest.fixture
-def jobs(store: WritableStore) -> Map:
-    return store.map("jobs")
-
-
-def there(root: Path) -> set[str]:
-    return {path.name for path in root.rglob("content/*/*")}
 
 
 def file_of(jobs: Map, key: Any) -> str:
@@ -49,18 +29,8 @@ def file_of(jobs: Map, key: Any) -> str:
     return claim_of(entry).file
 
 
-def seal(store: WritableStore) -> None:
-    """What comes goes into another claim file."""
-    store._engine.businesses["jobs"].contents.files.seal()
-
-
-def cleaned(store: WritableStore) -> None:
-    for _ in range(3):
-        store.checkpoint()
-
-
 def unsettled(store: WritableStore) -> dict[str, int]:
-    return dict(store._engine.businesses["jobs"].contents.files._unsettled)
+    return dict(files_of(store)._unsettled)
 
 
 def test_a_value_that_is_replaced_deleted_or_expired_goes_with_the_checkpoints(
@@ -85,10 +55,12 @@ def test_a_value_that_is_replaced_deleted_or_expired_goes_with_the_checkpoints(
     assert unsettled(store) == {}
 
 
-def test_the_log_that_was_reopened_still_knows_what_to_clean(tmp_path: Path, disk: FakeDisk) -> None:
-    with open_store(tmp_path / "root", disk, settings=SETTINGS, archive=None) as store:
+def test_the_log_that_was_reopened_still_knows_what_to_clean(
+    tmp_path: Path, disk: FakeDisk, settings: Settings
+) -> None:
+    with open_store(tmp_path / "root", disk, settings=settings, archive=None) as store:
         store.map("jobs")["a"] = LARGE
-    with open_store(tmp_path / "root", disk, settings=SETTINGS, archive=None) as store:
+    with open_store(tmp_path / "root", disk, settings=settings, archive=None) as store:
         cleaned(store)
         assert store.map("jobs")["a"] == LARGE
         store.map("jobs")["a"] = "small"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import kvwal
 import kvwal.aio
 from kvwal.config import Settings
 from kvwal.content.claim import Claim, claim_of, has_claim
-from kvwal.content.files import ContentFiles
 from kvwal.content.folder import claim_files
 from kvwal.content.writer import SHARED_BYTES
 from kvwal.entry import Entry
@@ -32,19 +30,8 @@ SETTINGS = Settings(inline_bytes=INLINE)
 
 
 @pytest.fixture
-def disk() -> FakeDisk:
-    return FakeDisk()
-
-
-@pytest.fixture
-def store(tmp_path: Path, disk: FakeDisk) -> Iterator[WritableStore]:
-    with open_store(tmp_path / "root", disk, settings=SETTINGS) as store:
-        yield store
-
-
-@pytest.fixture
-def jobs(store: WritableStore) -> Map:
-    return store.map("jobs")
+def settings() -> Settings:
+    return SETTINGS
 
 
 def stored(jobs: Map, key: Any) -> Entry:
@@ -55,10 +42,6 @@ def stored(jobs: Map, key: Any) -> Entry:
 
 def claim(jobs: Map, key: Any) -> Claim:
     return claim_of(stored(jobs, key))
-
-
-def files_of(store: WritableStore, name: str = "jobs") -> ContentFiles:
-    return store._engine.businesses[name].contents.files
 
 
 def format_of_log(store: WritableStore, name: str = "jobs") -> int:

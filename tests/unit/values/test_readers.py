@@ -10,16 +10,14 @@ from typing import Any
 
 import pytest
 
-from kvwal.config import Settings
-from kvwal.content.files import ContentFiles
 from kvwal.errors import ConfigError, ContentDamaged
 from kvwal.store.contents import care
 from kvwal.store.sync import WritableStore
 from kvwal.structures.map.map import Map
 from kvwal.structures.queue.queue import Queue
-from tests.support.disk.faults import FakeClock, FakeDisk, open_store
+from tests.support.content.large_values import cleaned, files_of, seal, there
+from tests.support.disk.faults import FakeClock
 
-SETTINGS = Settings(inline_bytes=100)
 LARGE = bytes(range(256)) * 4
 
 
@@ -28,43 +26,18 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-@pytest.fixture
-def store(tmp_path: Path, clock: FakeClock) -> Iterator[WritableStore]:
-    with open_store(tmp_path / "root", FakeDisk(), clock, settings=SETTINGS, archive=None) as store:
-        yield store
-
-
-@pytest.fixture
-def jobs(store: WritableStore) -> Map:
-    return store.map("jobs")
-
-
-def there(root: Path) -> set[str]:
-    return {path.name for path in root.rglob("content/*/*")}
-
-
-def files_of(store: WritableStore) -> ContentFiles:
-    return store._engine.businesses["jobs"].contents.files
-
-
 def put_away(jobs: Map, store: WritableStore, key: str, value: bytes = LARGE) -> None:
     """Put a large value into a claim file of its own."""
     jobs[key] = value
-    files_of(store).seal()
-
-
-def cleaned(store: WritableStore) -> None:
-    for _ in range(3):
-        store.checkpoint()
+    seal(store)
 
 
 class WaitingCleaning:
     """The next cleaning of a store, on a thread of its own, as far as its wait for readers."""
 
     def __init__(self, store: WritableStore, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(
-            care, "_READERS_SECONDS", 30.0
-        )  # at most: a cleaning that waits for others ends without them
+        # Not for ever: a cleaning that waits for other readers, too, is to end, and the test to fail.
+        monkeypatch.setattr(care, "_READERS_SECONDS", 30.0)
         files, waits = files_of(store), threading.Event()
         call = files.call_when_released
 
@@ -101,7 +74,7 @@ def test_an_error_that_is_kept_keeps_no_files(
     """As a notebook keeps the last one, with all frames of its traceback."""
     jobs["a"] = LARGE
     store.queue("jobs").put(LARGE)
-    files_of(store).seal()
+    seal(store)
     for path in tmp_path.rglob("content/*/*"):
         path.write_bytes(b"?" * path.stat().st_size)
     found = begin(store)
@@ -226,7 +199,7 @@ def test_a_cleaning_that_was_put_off_is_due_when_the_reader_has_ended(
 def _one_of_two_is_damaged(store: WritableStore, tmp_path: Path) -> None:
     """Two items of a queue, whose bytes are in one claim file."""
     store.queue("jobs").put_many([LARGE, LARGE[1:]])
-    files_of(store).seal()
+    seal(store)
     (path,) = tmp_path.rglob("content/*/*")
     data = path.read_bytes()
     at = data.rindex(LARGE[1:])
